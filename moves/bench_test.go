@@ -35,14 +35,14 @@ func crowd(nodes int, share float64) *cluster.State {
 func BenchmarkPlan(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
-		config Config
+		config DrainConfig
 		share  float64
 	}{
-		{"half used, where it pays", Config{Threshold: 1, Cycle: 5 * time.Minute, Worthwhile: true}, 0.5},
-		{"half used, under a half", Config{Threshold: 0.5, Cycle: 5 * time.Minute}, 0.5},
-		{"nearly empty", Config{Threshold: 0.5, Cycle: 5 * time.Minute}, 0.1},
-		{"nearly full", Config{Threshold: 1, Cycle: 5 * time.Minute, Worthwhile: true}, 0.8},
-		{"nothing to do", Config{Threshold: 0.1}, 0.5},
+		{"half used, where it pays", DrainConfig{Threshold: 1, Cycle: 5 * time.Minute, Worthwhile: true}, 0.5},
+		{"half used, under a half", DrainConfig{Threshold: 0.5, Cycle: 5 * time.Minute}, 0.5},
+		{"nearly empty", DrainConfig{Threshold: 0.5, Cycle: 5 * time.Minute}, 0.1},
+		{"nearly full", DrainConfig{Threshold: 1, Cycle: 5 * time.Minute, Worthwhile: true}, 0.8},
+		{"nothing to do", DrainConfig{Threshold: 0.1}, 0.5},
 	} {
 		for _, n := range []int{250, 1000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", bench.name, n), func(b *testing.B) {
@@ -84,7 +84,7 @@ func BenchmarkPlanWithDemands(b *testing.B) {
 					drains := 0
 					b.ReportAllocs()
 					for b.Loop() {
-						drains = len(NewPlanner(Config{Threshold: 0.5, Method: cluster.Evict, Explain: explain}).Plan(noon, s).Drains)
+						drains = len(NewPlanner(DrainConfig{Threshold: 0.5, Method: cluster.Evict, Explain: explain}).Plan(noon, s).Drains)
 					}
 					b.ReportMetric(float64(drains), "drains")
 				})

@@ -10,7 +10,7 @@ import (
 )
 
 // threshold returns the utilisation below which a node is under-used.
-func (c Config) threshold(n *cluster.Node) float64 {
+func (c DrainConfig) threshold(n *cluster.Node) float64 {
 	if n.UnderUsed != nil {
 		return *n.UnderUsed
 	}
@@ -18,7 +18,7 @@ func (c Config) threshold(n *cluster.Node) float64 {
 }
 
 // after returns how long a node must have been under-used.
-func (c Config) after(n *cluster.Node) time.Duration {
+func (c DrainConfig) after(n *cluster.Node) time.Duration {
 	if n.UnneededFor != nil {
 		return *n.UnneededFor
 	}
@@ -96,7 +96,7 @@ func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 
 // Utilization returns the utilisation of a node by the configured measure. A resource of which the node has nothing
 // counts as 0.
-func (c Config) Utilization(n *cluster.Node) float64 {
+func (c DrainConfig) Utilization(n *cluster.Node) float64 {
 	used := n.Used()
 	cpu, memory := share(used.MilliCPU, n.Capacity.MilliCPU), share(used.MemoryBytes, n.Capacity.MemoryBytes)
 	if c.Measure == Dominant {

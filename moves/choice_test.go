@@ -40,38 +40,38 @@ func TestEachPodLeavesInTheWayThatIsCheapestForTheNode(t *testing.T) {
 	tests := []struct {
 		name         string
 		pods         []cluster.Pod
-		config       Config
+		config       DrainConfig
 		want         string
 		until        time.Duration
 		saves, costs float64
 	}{
 		{"what ends within the minute that is paid anyway waits", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), p("q", 1, 50*time.Second, 10*minute, anyWay)},
-			Config{}, "evict p>b, wait q", 50 * time.Second, 19, 0},
-		{"what has hardly begun is restarted", []cluster.Pod{p("p", 1, 20*minute, 10*time.Second, anyWay)}, Config{}, "evict p>b", 0, 20, 0.1 / 6},
-		{"what has worked for long is migrated", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, Config{}, "migrate p>b", 30 * time.Second, 19, 0.05 + 0.024},
-		{"what cannot be migrated is restarted even so", []cluster.Pod{p("p", 1, 20*minute, 10*minute, noState)}, Config{}, "evict p>b", 0, 20, 1},
-		{"but not if more is lost than saved", []cluster.Pod{p("p", 5, 9*minute, 18*minute, noState)}, Config{}, "", 0, 0, 0},
+			DrainConfig{}, "evict p>b, wait q", 50 * time.Second, 19, 0},
+		{"what has hardly begun is restarted", []cluster.Pod{p("p", 1, 20*minute, 10*time.Second, anyWay)}, DrainConfig{}, "evict p>b", 0, 20, 0.1 / 6},
+		{"what has worked for long is migrated", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, DrainConfig{}, "migrate p>b", 30 * time.Second, 19, 0.05 + 0.024},
+		{"what cannot be migrated is restarted even so", []cluster.Pod{p("p", 1, 20*minute, 10*minute, noState)}, DrainConfig{}, "evict p>b", 0, 20, 1},
+		{"but not if more is lost than saved", []cluster.Pod{p("p", 5, 9*minute, 18*minute, noState)}, DrainConfig{}, "", 0, 0, 0},
 		{"a short one is worth waiting for if it is dear to restart", []cluster.Pod{p("p", 1, 20*minute, 10*minute, noState), p("q", 4, 2*minute, 10*minute, noState)},
-			Config{}, "evict p>b, wait q", 2 * minute, 18, 1},
+			DrainConfig{}, "evict p>b, wait q", 2 * minute, 18, 1},
 		{"and is restarted if it is cheap", []cluster.Pod{p("p", 1, 20*minute, 10*minute, noState), p("q", 4, 2*minute, minute, noState)},
-			Config{}, "evict p>b, evict q>b", 0, 20, 1.4},
-		{"a minute that only a migration takes is saved by an eviction", []cluster.Pod{p("p", 1, 20*minute, 2*minute, anyWay)}, Config{}, "evict p>b", 0, 20, 0.2},
-		{"a pod without room is waited for", []cluster.Pod{p("p", 3, 20*minute, 0, anyWay), p("q", 4, 5*minute, 0, anyWay)}, Config{}, "evict p>b, wait q", 5 * minute, 15, 0},
-		{"unless it is the one that ends last", []cluster.Pod{p("p", 7, 20*minute, 0, anyWay), p("q", 2, 5*minute, 0, anyWay)}, Config{}, "", 0, 0, 0},
-		{"a pod that must stay is waited for", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), fixed(p("q", 1, 5*minute, 0, anyWay))}, Config{}, "evict p>b, wait q", 5 * minute, 15, 0},
-		{"a risk has its price", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, Config{Risk: 0.1}, "migrate p>b", 30 * time.Second, 19, 0.05 + 0.12},
-		{"and may be too high", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, Config{Risk: 0.5}, "evict p>b", 0, 20, 1.2},
-		{"a margin holds back what saves little", []cluster.Pod{p("p", 5, 5*minute, 6*minute, noState)}, Config{Margin: 0.5}, "", 0, 0, 0},
-		{"without it that is done", []cluster.Pod{p("p", 5, 5*minute, 6*minute, noState)}, Config{}, "evict p>b", 0, 5, 3},
+			DrainConfig{}, "evict p>b, evict q>b", 0, 20, 1.4},
+		{"a minute that only a migration takes is saved by an eviction", []cluster.Pod{p("p", 1, 20*minute, 2*minute, anyWay)}, DrainConfig{}, "evict p>b", 0, 20, 0.2},
+		{"a pod without room is waited for", []cluster.Pod{p("p", 3, 20*minute, 0, anyWay), p("q", 4, 5*minute, 0, anyWay)}, DrainConfig{}, "evict p>b, wait q", 5 * minute, 15, 0},
+		{"unless it is the one that ends last", []cluster.Pod{p("p", 7, 20*minute, 0, anyWay), p("q", 2, 5*minute, 0, anyWay)}, DrainConfig{}, "", 0, 0, 0},
+		{"a pod that must stay is waited for", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), fixed(p("q", 1, 5*minute, 0, anyWay))}, DrainConfig{}, "evict p>b, wait q", 5 * minute, 15, 0},
+		{"a risk has its price", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, DrainConfig{Risk: 0.1}, "migrate p>b", 30 * time.Second, 19, 0.05 + 0.12},
+		{"and may be too high", []cluster.Pod{p("p", 1, 20*minute, 12*minute, anyWay)}, DrainConfig{Risk: 0.5}, "evict p>b", 0, 20, 1.2},
+		{"a margin holds back what saves little", []cluster.Pod{p("p", 5, 5*minute, 6*minute, noState)}, DrainConfig{Margin: 0.5}, "", 0, 0, 0},
+		{"without it that is done", []cluster.Pod{p("p", 5, 5*minute, 6*minute, noState)}, DrainConfig{}, "evict p>b", 0, 5, 3},
 		{"a pod that just came waits if it may", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), p("q", 1, 5*minute, 0, anyWay)},
-			Config{PodResidence: minute}, "", 0, 0, 0},
+			DrainConfig{PodResidence: minute}, "", 0, 0, 0},
 		{"one that is overdue is taken to continue for as long again", []cluster.Pod{with2(p("p", 1, 0, 0, anyWay), func(p *cluster.Pod) { p.Overdue = 10 * minute })},
-			Config{}, "evict p>b", 0, 10, 0},
+			DrainConfig{}, "evict p>b", 0, 10, 0},
 		{"a service is restarted for what the machine costs until the horizon", []cluster.Pod{leaving(service("p", 1, 1), noState)},
-			Config{Horizon: 30 * minute, MoveServices: true}, "evict p>b", 0, 30, 0},
-		{"but not unless services may be moved", []cluster.Pod{leaving(service("p", 1, 1), noState)}, Config{Horizon: 30 * minute}, "", 0, 0, 0},
+			DrainConfig{Horizon: 30 * minute, MoveServices: true}, "evict p>b", 0, 30, 0},
+		{"but not unless services may be moved", []cluster.Pod{leaving(service("p", 1, 1), noState)}, DrainConfig{Horizon: 30 * minute}, "", 0, 0, 0},
 		{"two pods more may be on their way", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), p("q", 1, 10*minute, 0, anyWay), p("s", 1, 5*minute, 0, anyWay)},
-			Config{Budget: Budget{Pods: 2}}, "evict p>b, evict q>b, wait s", 5 * minute, 15, 0},
+			DrainConfig{Budget: Budget{Pods: 2}}, "evict p>b, evict q>b, wait s", 5 * minute, 15, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 	s := state(
 		node("a", leaving(ran(lasting(job("p", 1, 1), 20*time.Minute), 12*time.Minute), anyWay), leaving(lasting(job("q", 1, 1), 50*time.Second), anyWay)),
 		node("b", fixed(lasting(job("r", 6, 6), time.Hour))))
-	d := NewPlanner(Config{Threshold: 0.5, Worthwhile: true, Explain: true}).Plan(noon, s).Drains[0]
+	d := NewPlanner(DrainConfig{Threshold: 0.5, Worthwhile: true, Explain: true}).Plan(noon, s).Drains[0]
 	want := []string{
 		"migrate costs $0.074000 (freezes the pod for 30s, and may lose 12m0s of work); to evict costs $1.200000 (12m0s of repeated work); waiting for 20m0s costs $19.000000 of the node",
 		"ends in 50s, and the node is paid until then",
@@ -132,7 +132,7 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 // node after node.
 func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{
+		c := DrainConfig{
 			Threshold: 1, Worthwhile: true, MoveServices: rapid.Bool().Draw(t, "moveServices"),
 			Method:       rapid.SampledFrom([]cluster.Method{cluster.Migrate, cluster.Evict}).Draw(t, "method"),
 			Cycle:        time.Duration(rapid.IntRange(0, 3).Draw(t, "cycle")) * time.Minute,
@@ -147,7 +147,7 @@ func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 		before := cloned(s)
 		plan := NewPlanner(c).Plan(noon, s)
 		checkMixed(t, c, s, plan)
-		w := &weigher{naive: naive{Config: c}, world: &world{State: cloned(s), original: before, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}}
+		w := &weigher{naive: naive{DrainConfig: c}, world: &world{State: cloned(s), original: before, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}}
 		w.follow(t, plan)
 	})
 }
@@ -177,7 +177,7 @@ func drawWays(t *rapid.T) *cluster.State {
 }
 
 // checkMixed checks invariants of every plan with several methods.
-func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
+func checkMixed(t *rapid.T, c DrainConfig, s *cluster.State, plan cluster.Plan) {
 	t.Helper()
 	machines, pods := 0, 0
 	leaving := map[string]bool{}
@@ -224,7 +224,7 @@ func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 }
 
 // checkWay checks how one pod leaves.
-func checkWay(t *rapid.T, c Config, s *cluster.State, d cluster.Drain, m cluster.Move, p *cluster.Pod) {
+func checkWay(t *rapid.T, c DrainConfig, s *cluster.State, d cluster.Drain, m cluster.Move, p *cluster.Pod) {
 	t.Helper()
 	ways := p.Ways
 	if ways == 0 {

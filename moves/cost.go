@@ -32,7 +32,7 @@ func (a account) pays(margin float64) bool {
 const forever = 50 * 365 * 24 * time.Hour
 
 // needed returns how long the pods of a node need it. Without a horizon, services do not count.
-func (r *round) needed(n *cluster.Node) time.Duration {
+func (r *planning) needed(n *cluster.Node) time.Duration {
 	var last time.Duration
 	for i := range n.Pods {
 		last = max(last, r.until(&n.Pods[i]))
@@ -42,7 +42,7 @@ func (r *round) needed(n *cluster.Node) time.Duration {
 
 // stay returns how long a node is needed from now, up to the horizon. Without a horizon, a node with a service is
 // needed forever.
-func (r *round) stay(n *cluster.Node) time.Duration {
+func (r *planning) stay(n *cluster.Node) time.Duration {
 	switch {
 	case n.Kept && r.horizon > 0:
 		return r.horizon
@@ -54,10 +54,10 @@ func (r *round) stay(n *cluster.Node) time.Duration {
 }
 
 // until returns how long a machine is needed for the pod if it is not moved: a batch pod ends, a service does not.
-func (r *round) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
+func (r *planning) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
 
 // cut returns end bounded by the horizon. Services end at the horizon.
-func (r *round) cut(end time.Duration, pod *cluster.Pod) time.Duration {
+func (r *planning) cut(end time.Duration, pod *cluster.Pod) time.Duration {
 	switch {
 	case pod.Class == class.Service:
 		return r.horizon
@@ -100,7 +100,7 @@ func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
 // end returns the time until the batch pod is expected to end. An overdue pod is assumed to run on for as long as it
 // has been overdue, because nothing indicates that it is about to end. A pod of unknown runtime is not expected to end
 // before the horizon.
-func (r *round) end(p *cluster.Pod) time.Duration {
+func (r *planning) end(p *cluster.Pod) time.Duration {
 	if p.Guessed && r.horizon > 0 {
 		return max(r.horizon, p.Runtime)
 	}
@@ -114,7 +114,7 @@ func (r *round) end(p *cluster.Pod) time.Duration {
 func (t *trial) lost(pod *cluster.Pod) time.Duration { return t.delay(pod, t.way(pod)) }
 
 // bill returns what a node costs that is needed for the given time from now.
-func (r *round) bill(n *cluster.Node, stay time.Duration) int64 {
+func (r *planning) bill(n *cluster.Node, stay time.Duration) int64 {
 	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+r.state.Release, r.state.BillingPeriod)
 }
 
@@ -139,14 +139,14 @@ func newUse(n *cluster.Node, stay time.Duration) use {
 
 // add adds a pod whose end a move delays. The delay costs at least the pod's share of the node for that time, because
 // others could have used it.
-func (r *round) add(u *use, p *cluster.Pod, delay time.Duration) {
+func (r *planning) add(u *use, p *cluster.Pod, delay time.Duration) {
 	u.stay = max(u.stay, r.until(p))
 	u.needed = max(u.needed, r.cut(r.end(p)+delay, p))
 	u.shares += shareOf(u.node, p.Size, delay)
 }
 
 // price returns what a node costs as if the moves took no time, and the extra cost of that time.
-func (r *round) price(u *use) (bill, delays int64) {
+func (r *planning) price(u *use) (bill, delays int64) {
 	bill = r.bill(u.node, u.stay)
 	return bill, max(r.bill(u.node, u.needed)-bill, u.shares)
 }

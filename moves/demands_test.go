@@ -223,7 +223,7 @@ func TestReplacementsKeepWhatPodsDemand(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := state(located(node("a", tc.pod), "y"), located(node("b", d.on(fixed(job("q", 9, 9)), "q")), "y"))
 			s.Flavors = tc.flavors
-			if got := fmt.Sprint(lines(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s))); got != tc.want {
+			if got := fmt.Sprint(lines(NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s))); got != tc.want {
 				t.Errorf("plan %s, want %s", got, tc.want)
 			}
 		})
@@ -236,7 +236,7 @@ func TestNoMoreMachinesReplaceOthersThanCanBeBought(t *testing.T) {
 		s.Nodes[i].MaxPods = new(int64(1))
 	}
 	s.Flavors = []cluster.Flavor{most(flavor("x", 5, 5, 10), 2)}
-	if got := len(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != 2 {
+	if got := len(NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != 2 {
 		t.Errorf("%d machines are replaced, 2 can be bought", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // drain plans the drain of a node and reserves the room that it needs.
-func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
+func (r *planning) drain(n *cluster.Node) (cluster.Drain, bool) {
 	if why := r.stays(n); why != "" {
 		r.note(n, "%s", why)
 		return cluster.Drain{}, false
@@ -38,7 +38,7 @@ func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 }
 
 // replace plans a cheaper machine for all pods of a node.
-func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
+func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 	if !r.config.Replace || r.spare <= 0 || !r.budget.allows(len(n.Pods)) || slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !r.movable(&p) }) {
 		return cluster.Drain{}, false
 	}
@@ -79,7 +79,7 @@ type choice struct {
 
 // drainPlan compares the ways to drain one node: see [Planner.Plan].
 type drainPlan struct {
-	*round
+	*planning
 	n *cluster.Node
 	// stay is how long the node is needed if nothing is moved.
 	stay time.Duration
@@ -92,8 +92,8 @@ type drainPlan struct {
 }
 
 // worthwhile plans the drain of a node if that saves enough.
-func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
-	e := &drainPlan{round: r, n: n, stay: r.needed(n)}
+func (r *planning) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
+	e := &drainPlan{planning: r, n: n, stay: r.needed(n)}
 	if r.bill(n, e.stay) <= r.bill(n, 0) {
 		r.note(n, "its pods end in %v, and the node is paid until then anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false

@@ -61,14 +61,14 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 			for i := range tc.s.Nodes[1:] {
 				tc.s.Nodes[i+1].Pods[0].Fixed = true // no other node is drained
 			}
-			plan := NewPlanner(Config{Threshold: 1, Worthwhile: true}).Plan(noon, tc.s)
+			plan := NewPlanner(DrainConfig{Threshold: 1, Worthwhile: true}).Plan(noon, tc.s)
 			if !tc.done {
 				if len(plan.Drains) > 0 {
 					t.Errorf("%s: %s", lines(plan), plan.Drains[0].Reason)
 				}
 				// The result without Worthwhile's decision.
-				r := newRound(Config{Worthwhile: true}, tc.s)
-				e := &drainPlan{round: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
+				r := newPlanning(DrainConfig{Worthwhile: true}, tc.s)
+				e := &drainPlan{planning: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
 				e.weigh()
 				plan.Drains = []cluster.Drain{{Saves: e.choices[0].saves, Costs: e.choices[0].costs}}
 			}
@@ -96,7 +96,7 @@ func TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid(t *testing.T) {
 	s := state(node("a", lasting(job("p", 1, 1), 5*time.Minute)), node("b", lasting(job("q", 2, 2), 5*time.Minute)),
 		with(node("c", fixed(lasting(job("r", 7, 7), time.Minute))), func(n *cluster.Node) { n.MicroDollarsPerHour /= 2 }))
 	var costs []int64
-	for _, d := range NewPlanner(Config{Threshold: 1, Worthwhile: true}).Plan(noon, s).Drains {
+	for _, d := range NewPlanner(DrainConfig{Threshold: 1, Worthwhile: true}).Plan(noon, s).Drains {
 		costs = append(costs, d.Costs)
 	}
 	// 15.5 min of c are billed as 16; without p and q they would be 11 min.
@@ -109,7 +109,7 @@ func TestAnEvictionSavesAtOnceAndRepeatsWork(t *testing.T) {
 	// Without p, a is paid for 10 min instead of 15. p takes 5 min plus the 2 min that it repeats, so b is paid for 17
 	// min instead of 16.
 	s := state(node("a", ran(lasting(job("p", 1, 1), 5*time.Minute), 2*time.Minute)), node("b", fixed(lasting(job("r", 6, 6), 6*time.Minute))))
-	d := NewPlanner(Config{Threshold: 0.5, Worthwhile: true, Method: cluster.Evict}).Plan(noon, s).Drains
+	d := NewPlanner(DrainConfig{Threshold: 0.5, Worthwhile: true, Method: cluster.Evict}).Plan(noon, s).Drains
 	if len(d) != 1 || d[0].Saves != 5_000_000 || d[0].Costs != 1_000_000 {
 		t.Errorf("drains %+v, want one that saves 5 dollars for 1", d)
 	}

@@ -12,7 +12,7 @@ import (
 
 // ExchangeConfig configures which machines are exchanged for others, and when that pays.
 type ExchangeConfig struct {
-	// Method, Ways, MoveServices, Cycle, PodResidence, Budget and Risk are as in [Config].
+	// Method, Ways, MoveServices, Cycle, PodResidence, Budget and Risk are as in [DrainConfig].
 	Method       cluster.Method
 	Ways         cluster.Ways
 	MoveServices bool
@@ -115,7 +115,7 @@ func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange 
 
 // exchanger finds exchanges, one after the other.
 type exchanger struct {
-	*round
+	*planning
 	c            ExchangeConfig
 	buy          Buyer
 	candidates   []*cluster.Node // most wasteful first
@@ -144,12 +144,12 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 	if c.Calls == 0 {
 		c.Calls = DefaultCalls
 	}
-	r := newRound(Config{
+	r := newPlanning(DrainConfig{
 		Method: c.Method, Ways: c.Ways, MoveServices: c.MoveServices, Cycle: c.Cycle, PodResidence: c.PodResidence, Budget: c.Budget, Risk: c.Risk,
 		Horizon: c.Horizon, Worthwhile: true,
 	}, s)
 	x := &exchanger{
-		round: r, c: c, buy: buy, tries: mostTries, calls: c.Calls,
+		planning: r, c: c, buy: buy, tries: mostTries, calls: c.Calls,
 		answers: map[string]answer{}, unprofitable: map[string]bool{}, added: map[int][]cluster.Pod{},
 	}
 	x.reserve(c.Planned)

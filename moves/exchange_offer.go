@@ -112,7 +112,7 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 	if len(waiting) == 0 {
 		return x.try(set...)
 	}
-	t := &trial{round: x.round, saved: map[int]room{}, waiting: waiting}
+	t := &trial{planning: x.planning, saved: map[int]room{}, waiting: waiting}
 	for _, n := range set {
 		from := x.byName[n.Name]
 		from.leaving = true
@@ -339,7 +339,7 @@ func (t *trial) addMachine(m *machine) {
 
 // exchange returns an offer in the form for the caller.
 func (x *exchanger) exchange(o *offer) cluster.Exchange {
-	t := &trial{round: x.round, wait: o.wait, moved: o.moved}
+	t := &trial{planning: x.planning, wait: o.wait, moved: o.moved}
 	e := cluster.Exchange{Method: x.c.Method, Saves: o.saves, Costs: o.costs, Until: o.leave}
 	for _, n := range o.set {
 		e.Nodes = append(e.Nodes, n.Name)

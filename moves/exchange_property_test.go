@@ -509,7 +509,7 @@ func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.E
 		return e, false
 	}
 	slices.SortFunc(pods, inQueue)
-	twin := naive{Config: Config{Method: c.Method, Cycle: c.Cycle, Risk: c.Risk, Worthwhile: true}}
+	twin := naive{DrainConfig: DrainConfig{Method: c.Method, Cycle: c.Cycle, Risk: c.Risk, Worthwhile: true}}
 	if idle {
 		twin.may = func(p *cluster.Pod, at int) bool {
 			n := &s.Nodes[at]

@@ -14,7 +14,7 @@ import (
 const mostKept = 100
 
 // kept returns the nodes that stay although they are under-used, least utilised first, ties by name.
-func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
+func (p *Planner) kept(now time.Time, r *planning) []cluster.Stay {
 	if r.why == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 }
 
 // note records why a node stays.
-func (r *round) note(n *cluster.Node, format string, args ...any) {
+func (r *planning) note(n *cluster.Node, format string, args ...any) {
 	if r.why != nil {
 		r.why[n.Name] = fmt.Sprintf(format, args...)
 	}
@@ -57,7 +57,7 @@ func (r *round) note(n *cluster.Node, format string, args ...any) {
 
 // notePrice records what draining a node would save and cost at best, in cents or with as many digits as are needed to
 // distinguish the two.
-func (r *round) notePrice(n *cluster.Node, best *choice) {
+func (r *planning) notePrice(n *cluster.Node, best *choice) {
 	if r.why == nil {
 		return
 	}

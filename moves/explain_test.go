@@ -24,7 +24,7 @@ func held(p cluster.Pod, why string) cluster.Pod { p.Held = why; return p }
 
 func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 	d := newDemands()
-	explained := Config{Threshold: 0.5, Explain: true}
+	explained := DrainConfig{Threshold: 0.5, Explain: true}
 	cheap := func(n cluster.Node) cluster.Node { n.MicroDollarsPerHour = 600_000; return n }
 	waiting := func(s *cluster.State) *cluster.State {
 		s.Pending, s.QueueEmpty = []cluster.Pod{job("w", 99, 99)}, 0
@@ -32,7 +32,7 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		config Config
+		config DrainConfig
 		s      *cluster.State
 		want   []string
 	}{
@@ -54,19 +54,19 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 			state(located(node("a", d.on(job("ns/p", 1, 1), "p", inZone("x"), apartFrom("q", hostname))), "x"), located(node("b", job("r", 7, 7)), "y"),
 				located(node("c", d.on(job("s", 7, 7), "q")), "x"), located(node("d", job("t", 10, 10)), "x")),
 			[]string{"a: 1 of its 1 pods fit on no other node: of the nodes open to ns/p, 1 without room, 1 unsuitable, 1 ruled out by pod anti-affinity on kubernetes.io/hostname"}},
-		{"it costs more than it saves", Config{Threshold: 0.5, Worthwhile: true, Explain: true},
+		{"it costs more than it saves", DrainConfig{Threshold: 0.5, Worthwhile: true, Explain: true},
 			state(cheap(node("a", lasting(job("p", 1, 1), 2*time.Minute))), cheap(node("b", fixed(lasting(job("q", 8, 8), 0))))),
 			[]string{"a: would save $0.01 for $0.03"}},
-		{"digits enough to tell", Config{Threshold: 0.5, Worthwhile: true, Explain: true},
+		{"digits enough to tell", DrainConfig{Threshold: 0.5, Worthwhile: true, Explain: true},
 			state(with(node("a", lasting(job("p", 1, 1), 2*time.Minute)), func(n *cluster.Node) { n.MicroDollarsPerHour = 119_000 }),
 				with(node("b", fixed(lasting(job("q", 8, 8), time.Minute))), func(n *cluster.Node) { n.MicroDollarsPerHour = 60_000 })),
 			[]string{"a: would save $0.00198 for $0.00200"}},
-		{"the budget", Config{Threshold: 0.5, Limit: 1, Explain: true},
+		{"the budget", DrainConfig{Threshold: 0.5, Limit: 1, Explain: true},
 			state(node("a", job("p", 1, 1)), node("b", job("q", 1, 1)), node("c", job("r", 7, 7))), []string{"b: the limit of 1 machines is reached"}},
 		{"a target", explained, state(node("a", job("p", 1, 1)), sized(node("b", job("q", 1, 1)), 4, 4)), []string{"b: it receives pods of other nodes"}},
-		{"not for long", Config{Threshold: 0.5, After: 10 * time.Minute, Explain: true}, state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8))),
+		{"not for long", DrainConfig{Threshold: 0.5, After: 10 * time.Minute, Explain: true}, state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8))),
 			[]string{"a: under-used for 0s, less than the required 10m0s"}},
-		{"pods wait", Config{Threshold: 0.5, AnyPending: true, Explain: true}, waiting(state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8)))),
+		{"pods wait", DrainConfig{Threshold: 0.5, AnyPending: true, Explain: true}, waiting(state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8)))),
 			[]string{"a: pods are pending, or were until recently"}},
 		{"it is kept", explained, state(with(node("a", job("p", 1, 1)), keep), node("b", job("q", 8, 8))), []string{"a: it must be kept"}},
 		{"pods are coming", explained, state(with(node("a", job("p", 1, 1)), func(n *cluster.Node) { n.Incoming = 1 }), node("b", job("q", 8, 8))),
@@ -93,7 +93,7 @@ func TestNoMoreNodesAreExplainedThanAPersonReads(t *testing.T) {
 	for i := range 2 * mostKept {
 		s.Nodes = append(s.Nodes, node(fmt.Sprintf("n%03d", i), fixed(job(fmt.Sprintf("p%03d", i), 1, 1))))
 	}
-	kept := NewPlanner(Config{Threshold: 0.5, Explain: true}).Plan(noon, s).Kept
+	kept := NewPlanner(DrainConfig{Threshold: 0.5, Explain: true}).Plan(noon, s).Kept
 	if len(kept) != mostKept || kept[0].Node != "n000" || kept[mostKept-1].Node != fmt.Sprintf("n%03d", mostKept-1) {
 		t.Errorf("%d nodes are explained, want the first %d", len(kept), mostKept)
 	}

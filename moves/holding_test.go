@@ -42,7 +42,7 @@ func TestItPacksAlsoWhenAllNodesAreUnderUsed(t *testing.T) {
 	if got := highNodeUtilization(s, 0.5); len(got) > 0 {
 		t.Fatalf("the stock rule evicts %v where it has no target", got)
 	}
-	for name, c := range map[string]Config{"under a half": underHalf, "where it pays": {Threshold: 1, Worthwhile: true}} {
+	for name, c := range map[string]DrainConfig{"under a half": underHalf, "where it pays": {Threshold: 1, Worthwhile: true}} {
 		want := []string{"drain n0: p0>n1", "drain n2: p2>n1", "drain n3: p3>n4", "drain n5: p5>n4"}
 		if diff := cmp.Diff(want, lines(NewPlanner(c).Plan(noon, s))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -116,7 +116,7 @@ func TestABudgetCountsWhatIsUnderWay(t *testing.T) {
 		{Budget{Pods: 3}, "drain a: p>t"},
 		{Budget{Pods: 1}, ""},
 	} {
-		c := Config{Threshold: 0.5, Budget: tc.budget, Explain: true}
+		c := DrainConfig{Threshold: 0.5, Budget: tc.budget, Explain: true}
 		plan := NewPlanner(c).Plan(noon, s)
 		if got := strings.Join(lines(plan), "; "); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.budget, got, tc.want)
@@ -132,7 +132,7 @@ func TestABudgetCountsWhatIsUnderWay(t *testing.T) {
 func TestAPodStaysForItsResidence(t *testing.T) {
 	fresh := with2(job("p", 1, 1), func(p *cluster.Pod) { p.Resided = 4 * time.Minute })
 	s := state(node("a", fresh), node("b", job("r", 6, 6)))
-	c := Config{Threshold: 0.5, PodResidence: 5 * time.Minute, Explain: true}
+	c := DrainConfig{Threshold: 0.5, PodResidence: 5 * time.Minute, Explain: true}
 	plan := NewPlanner(c).Plan(noon, s)
 	if len(plan.Drains) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason != "pod p has been on its node for 4m0s, less than the required 5m0s" {
 		t.Errorf("drains %v, kept %v", plan.Drains, plan.Kept)
@@ -182,7 +182,7 @@ func TestANodeThatWaitsWithoutSuccessIsOpenedAgain(t *testing.T) {
 // twice within its residence, and the budget is never exceeded.
 func TestNothingMovesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{
+		c := DrainConfig{
 			Threshold: rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "threshold"), Worthwhile: rapid.Bool().Draw(t, "worthwhile"),
 			Method: rapid.SampledFrom([]cluster.Method{cluster.Migrate, cluster.Evict}).Draw(t, "method"), MoveServices: true, Horizon: 20 * time.Minute,
 			PodResidence: 3 * time.Minute, Budget: Budget{Machines: rapid.IntRange(0, 2).Draw(t, "machines")},

@@ -29,8 +29,8 @@ const (
 	Dominant
 )
 
-// Config configures which nodes are drained, when, and how.
-type Config struct {
+// DrainConfig configures which nodes are drained, when, and how.
+type DrainConfig struct {
 	// Threshold is the utilisation, from 0 to 1, below which a node is under-used. The node may override it.
 	Threshold float64
 	// Measure is how utilisation is calculated.
@@ -85,13 +85,13 @@ type Config struct {
 
 // Planner proposes moves for one configuration. It is not safe for concurrent use.
 type Planner struct {
-	config Config
+	config DrainConfig
 	// since is when each under-used node became under-used.
 	since map[string]time.Time
 }
 
 // NewPlanner returns a Planner without state.
-func NewPlanner(c Config) *Planner {
+func NewPlanner(c DrainConfig) *Planner {
 	return &Planner{config: c, since: map[string]time.Time{}}
 }
 
@@ -134,7 +134,7 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 		plan.Wake = p.wake(now, s)
 		return plan
 	}
-	r := newRound(p.config, s)
+	r := newPlanning(p.config, s)
 	for _, n := range candidates {
 		room := r.byName[n.Name]
 		switch {

@@ -72,18 +72,18 @@ func lines(p cluster.Plan) []string {
 }
 
 // underHalf drains nodes that are used to less than a half, at once.
-var underHalf = Config{Threshold: 0.5}
+var underHalf = DrainConfig{Threshold: 0.5}
 
 func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
-	services := Config{Threshold: 0.5, MoveServices: true}
-	bins := Config{Threshold: 0.5, Cycle: 5 * time.Minute}
+	services := DrainConfig{Threshold: 0.5, MoveServices: true}
+	bins := DrainConfig{Threshold: 0.5, Cycle: 5 * time.Minute}
 	few := func(n int64) func(*cluster.Node) { return func(node *cluster.Node) { node.MaxPods = new(n) } }
 	wide := func(cpu, memory int64) func(*cluster.Node) {
 		return func(node *cluster.Node) { node.Capacity = size(cpu, memory) }
 	}
 	tests := []struct {
 		name   string
-		config Config
+		config DrainConfig
 		nodes  []cluster.Node
 		want   []string
 	}{
@@ -181,19 +181,19 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 				node("c", lasting(job("s", 6, 6), 9*time.Minute)), with(node("d", lasting(job("q", 1, 1), 9*time.Minute+40*time.Second)), wide(9, 9)),
 			},
 			[]string{"drain a: p>b", "drain d: q>c"}},
-		{"an evicted pod starts again, so its work so far counts", Config{Threshold: 0.5, Cycle: 5 * time.Minute, Method: cluster.Evict},
+		{"an evicted pod starts again, so its work so far counts", DrainConfig{Threshold: 0.5, Cycle: 5 * time.Minute, Method: cluster.Evict},
 			[]cluster.Node{
 				node("a", ran(lasting(job("p", 1, 1), 9*time.Minute), time.Minute)), node("b", lasting(job("r", 7, 7), 9*time.Minute)),
 				node("c", lasting(job("s", 6, 6), 9*time.Minute)), with(node("d", ran(lasting(job("q", 1, 1), 9*time.Minute), time.Second)), wide(9, 9)),
 			},
 			[]string{"drain a: p>b", "drain d: q>c"}},
-		{"a service goes to the tightest anyway", Config{Threshold: 0.5, Cycle: 5 * time.Minute, MoveServices: true},
+		{"a service goes to the tightest anyway", DrainConfig{Threshold: 0.5, Cycle: 5 * time.Minute, MoveServices: true},
 			[]cluster.Node{node("a", service("p", 1, 1)), node("b", lasting(job("q", 8, 8), time.Hour)), node("c", lasting(job("r", 6, 6), time.Minute))},
 			[]string{"drain a: p>b"}},
 		{"pods stay among machines of their class", underHalf,
 			[]cluster.Node{of(node("a", job("p", 1, 1)), class.Batch), of(node("b", service("q", 8, 8)), class.Service), of(node("c", job("r", 5, 5)), class.Batch)},
 			[]string{"drain a: p>c"}},
-		{"and of their architecture", Config{Threshold: 0.5, Method: cluster.Evict},
+		{"and of their architecture", DrainConfig{Threshold: 0.5, Method: cluster.Evict},
 			[]cluster.Node{
 				node("a", needing(job("p", 1, 1), "amd64"), job("q", 1, 1)), with(node("b", job("r", 8, 8)), func(n *cluster.Node) { n.Arch = "arm64" }),
 				node("c", job("s", 5, 5)),
@@ -216,16 +216,16 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 		{"a node to which pods are moving is a target and is not emptied", underHalf,
 			[]cluster.Node{node("a", job("p", 2, 2)), with(node("b", job("q", 1, 1)), func(n *cluster.Node) { n.Incoming = 1 })},
 			[]string{"drain a: p>b"}},
-		{"as many nodes as allowed", Config{Threshold: 0.5, Limit: 1},
+		{"as many nodes as allowed", DrainConfig{Threshold: 0.5, Limit: 1},
 			[]cluster.Node{node("a", job("p", 1, 1)), node("b", job("q", 1, 1)), node("c", job("r", 6, 6)), node("d"), node("e")},
 			[]string{"drain a: p>c", "release d", "release e"}},
-		{"a node that cannot be emptied does not count for the limit", Config{Threshold: 0.5, Limit: 1},
+		{"a node that cannot be emptied does not count for the limit", DrainConfig{Threshold: 0.5, Limit: 1},
 			[]cluster.Node{node("a", fixed(job("p", 1, 1))), node("b", job("q", 1, 1)), node("c", job("r", 6, 6))},
 			[]string{"drain b: q>c"}},
-		{"exactly on the threshold is not under-used", Config{Threshold: 0.25},
+		{"exactly on the threshold is not under-used", DrainConfig{Threshold: 0.25},
 			[]cluster.Node{with(node("a", job("p", 5, 5)), wide(20, 20)), node("b", job("r", 3, 3))},
 			[]string{}},
-		{"a threshold of nothing still releases what is empty", Config{},
+		{"a threshold of nothing still releases what is empty", DrainConfig{},
 			[]cluster.Node{node("a"), node("b", job("p", 0, 0))},
 			[]string{"release a"}},
 	}
@@ -253,7 +253,7 @@ func TestUtilizationIsTheMeanOrTheGreaterShare(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			got := []float64{Config{Measure: Mean}.Utilization(&tc.node), Config{Measure: Dominant}.Utilization(&tc.node)}
+			got := []float64{DrainConfig{Measure: Mean}.Utilization(&tc.node), DrainConfig{Measure: Dominant}.Utilization(&tc.node)}
 			if diff := cmp.Diff([]float64{tc.mean, tc.dominant}, got); diff != "" {
 				t.Errorf("mean and dominant share (-want +got):\n%s", diff)
 			}
@@ -264,7 +264,7 @@ func TestUtilizationIsTheMeanOrTheGreaterShare(t *testing.T) {
 func TestTheMeasureDecidesWhoIsUnderUsed(t *testing.T) {
 	s := state(node("a", job("p", 1, 6)), node("b", job("q", 4, 4)))
 	for measure, want := range map[Measure]string{Mean: "drain a: p>b", Dominant: "drain b: q>a"} {
-		got := strings.Join(lines(NewPlanner(Config{Threshold: 0.5, Measure: measure}).Plan(noon, s)), "; ")
+		got := strings.Join(lines(NewPlanner(DrainConfig{Threshold: 0.5, Measure: measure}).Plan(noon, s)), "; ")
 		if got != want {
 			t.Errorf("measure %d: %q, want %q", measure, got, want)
 		}
@@ -309,7 +309,7 @@ func TestReplacementIsTheCheapestFlavorThatIsCheaper(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := state(tc.nodes...)
 			s.Flavors = tc.flavors
-			if diff := cmp.Diff(tc.want, lines(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s))); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 			for _, d := range NewPlanner(underHalf).Plan(noon, s).Drains {
@@ -325,7 +325,7 @@ func TestAReplacementIsBoughtForTheClassOfTheNode(t *testing.T) {
 	s := state(of(node("a", job("p", 1, 1)), class.Batch))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(2, 2), Arch: "amd64", MicroDollarsPerHour: 1}}
 	want := &cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}, Reason: "replaces a"}
-	got := NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0]
+	got := NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0]
 	if diff := cmp.Diff(want, got.Replacement); diff != "" || len(got.Moves) > 0 {
 		t.Errorf("moves %v, replacement (-want +got):\n%s", got.Moves, diff)
 	}
@@ -339,7 +339,7 @@ func TestReplacementsStayWithinTheLimitOfMachines(t *testing.T) {
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(4, 4), Arch: "amd64", MicroDollarsPerHour: 1}}
 	for limit, want := range map[int]int{2: 0, 3: 0, 4: 1, 5: 2, 6: 3, 7: 3} {
 		s.MaxNodes = limit
-		if got := len(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != want {
+		if got := len(NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != want {
 			t.Errorf("of 3 machines, %d are replaced where %d are allowed, want %d", got, limit, want)
 		}
 	}
@@ -348,7 +348,7 @@ func TestReplacementsStayWithinTheLimitOfMachines(t *testing.T) {
 func TestEvictionsAreSaidToBeSo(t *testing.T) {
 	s := state(node("a", job("p", 1, 1)), node("b", job("r", 6, 6)))
 	for _, method := range []cluster.Method{cluster.Migrate, cluster.Evict} {
-		if got := NewPlanner(Config{Threshold: 0.5, Method: method}).Plan(noon, s).Drains[0].Method; got != method {
+		if got := NewPlanner(DrainConfig{Threshold: 0.5, Method: method}).Plan(noon, s).Drains[0].Method; got != method {
 			t.Errorf("method %d, want %d", got, method)
 		}
 	}
@@ -356,19 +356,19 @@ func TestEvictionsAreSaidToBeSo(t *testing.T) {
 
 func TestReasonsSayWhatAPersonWantsToKnow(t *testing.T) {
 	s := state(node("a", job("p", 1, 2), job("q", 1, 1)), node("b", job("r", 5, 5)), node("c"))
-	plan := NewPlanner(Config{Threshold: 0.5, Worthwhile: true}).Plan(noon, s)
+	plan := NewPlanner(DrainConfig{Threshold: 0.5, Worthwhile: true}).Plan(noon, s)
 	got := []string{plan.Drains[0].Reason, plan.Release[0].Reason}
 	want := []string{"25% utilised, and its 2 pods fit on other nodes; saves $59.000000 for $1.000000", "it is empty"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 	s = state(node("a", job("p", 1, 2)), node("b", job("r", 5, 5)))
-	if got, want := NewPlanner(Config{Threshold: 0.5}).Plan(noon, s).Drains[0].Reason, "15% utilised, and its only pod fits on another node"; got != want {
+	if got, want := NewPlanner(DrainConfig{Threshold: 0.5}).Plan(noon, s).Drains[0].Reason, "15% utilised, and its only pod fits on another node"; got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 	s = state(node("a", job("p", 1, 2)))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(4, 4), Arch: "amd64"}}
-	if got, want := NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0].Reason, "15% utilised, and small holds its 1 pods for less"; got != want {
+	if got, want := NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0].Reason, "15% utilised, and small holds its 1 pods for less"; got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }

@@ -17,11 +17,11 @@ import (
 )
 
 // drawConfig draws a configuration. Amounts are small, so that ties and edge cases are common.
-func drawConfig(t *rapid.T) Config {
+func drawConfig(t *rapid.T) DrainConfig {
 	minutes := func(name string, most int) time.Duration {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
 	}
-	return Config{
+	return DrainConfig{
 		Threshold:    rapid.SampledFrom([]float64{0, 0.25, 0.5, 1}).Draw(t, "threshold"),
 		Measure:      rapid.SampledFrom([]Measure{Mean, Dominant}).Draw(t, "measure"),
 		After:        minutes("after", 2),
@@ -107,7 +107,7 @@ func cloned(s *cluster.State) *cluster.State {
 func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t)
-		p, again, twin := NewPlanner(config), NewPlanner(config), naive{Config: config, since: map[string]time.Time{}}
+		p, again, twin := NewPlanner(config), NewPlanner(config), naive{DrainConfig: config, since: map[string]time.Time{}}
 		now := noon
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second)
@@ -132,7 +132,7 @@ func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 var opaque = gocmp.Comparer(func(a, b *constraint.Pod) bool { return a == b })
 
 // checkMoves checks invariants of every plan.
-func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
+func checkMoves(t *rapid.T, c DrainConfig, s *cluster.State, plan cluster.Plan) {
 	t.Helper()
 	leaving, least, replaced := map[string]bool{}, 0.0, 0
 	for _, d := range plan.Drains {
@@ -171,7 +171,7 @@ func find(s *cluster.State, name string) *cluster.Node {
 }
 
 // checkDrain checks one drain: all pods of the node leave, and each of them may.
-func checkDrain(t *rapid.T, c Config, n *cluster.Node, d cluster.Drain) {
+func checkDrain(t *rapid.T, c DrainConfig, n *cluster.Node, d cluster.Drain) {
 	t.Helper()
 	var went, there []string
 	for _, m := range d.Moves {
@@ -223,7 +223,7 @@ func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[s
 
 // naive plans as described in the doc comments.
 type naive struct {
-	Config
+	DrainConfig
 	since map[string]time.Time
 	may   func(p *cluster.Pod, at int) bool // a further condition for targets; may be nil
 }

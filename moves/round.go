@@ -7,9 +7,9 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// round is one planning round. It holds the room that remains after what has been planned so far.
-type round struct {
-	config Config
+// planning is one planning round. It holds the room that remains after what has been planned so far.
+type planning struct {
+	config DrainConfig
 	state  *cluster.State
 	rooms  []*room
 	byName map[string]*room // by the names of nodes
@@ -18,7 +18,7 @@ type round struct {
 	bought map[string]int
 	// why holds the reasons why nodes stay; nil if they are not needed.
 	why map[string]string
-	// horizon is [Config.Horizon].
+	// horizon is [DrainConfig.Horizon].
 	horizon time.Duration
 	// risk is the probability that a migration fails, 0 without Worthwhile.
 	risk   float64
@@ -44,8 +44,8 @@ type room struct {
 	promised *cluster.Pod
 }
 
-func newRound(c Config, s *cluster.State) *round {
-	r := &round{
+func newPlanning(c DrainConfig, s *cluster.State) *planning {
+	r := &planning{
 		config: c, state: s, byName: make(map[string]*room, len(s.Nodes)), rules: newRules(s), spare: s.MaxNodes - len(s.Nodes), bought: map[string]int{},
 		horizon: c.Horizon, budget: newAllowance(c.Budget, s),
 	}
@@ -72,7 +72,7 @@ func newRound(c Config, s *cluster.State) *round {
 }
 
 // promise reserves the room that is promised to pending pods.
-func (r *round) promise() {
+func (r *planning) promise() {
 	for i := range r.state.Pending {
 		p := &r.state.Pending[i]
 		to := r.byName[p.Promised]

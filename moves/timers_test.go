@@ -17,7 +17,7 @@ type step struct {
 	want string // the plan, and "wake in TIME" if it has a Wake
 }
 
-func checkSteps(t *testing.T, c Config, steps []step) {
+func checkSteps(t *testing.T, c DrainConfig, steps []step) {
 	t.Helper()
 	p := NewPlanner(c)
 	for _, s := range steps {
@@ -34,7 +34,7 @@ func checkSteps(t *testing.T, c Config, steps []step) {
 
 func TestANodeMustHaveBeenUnderUsedForLongEnough(t *testing.T) {
 	const minute = time.Minute
-	tenMinutes := Config{Threshold: 0.5, After: 10 * minute}
+	tenMinutes := DrainConfig{Threshold: 0.5, After: 10 * minute}
 	low, full := node("a", job("p", 1, 1)), node("a", job("p", 8, 8))
 	rest := node("b", job("r", 6, 6))
 	tests := []struct {
@@ -107,15 +107,15 @@ func pending(s *cluster.State, queueEmpty time.Duration, pods ...cluster.Pod) *c
 
 func TestTheQueueHoldsNodesBack(t *testing.T) {
 	const minute = time.Minute
-	htas := Config{Threshold: 0.5, QueueEmpty: 5 * minute}
-	compact := Config{Threshold: 0.5, AnyPending: true}
+	htas := DrainConfig{Threshold: 0.5, QueueEmpty: 5 * minute}
+	compact := DrainConfig{Threshold: 0.5, AnyPending: true}
 	low := func(c class.Class) *cluster.State {
 		return state(of(node("a", job("p", 1, 1)), c), of(node("b", job("r", 6, 6)), c))
 	}
 	empty := func(c class.Class) *cluster.State { return state(of(node("a"), c)) }
 	tests := []struct {
 		name   string
-		config Config
+		config DrainConfig
 		steps  []step
 	}{
 		{"the batch queue must have been empty for long enough", htas, []step{
@@ -132,12 +132,12 @@ func TestTheQueueHoldsNodesBack(t *testing.T) {
 			{0, pending(empty(class.Batch), 4*minute), "wake in 1m0s"},
 			{minute, pending(empty(class.Batch), 5*minute), "release a"},
 		}},
-		{"the longer of both times counts", Config{Threshold: 0.5, QueueEmpty: 5 * minute, After: 10 * minute}, []step{
+		{"the longer of both times counts", DrainConfig{Threshold: 0.5, QueueEmpty: 5 * minute, After: 10 * minute}, []step{
 			{0, pending(low(class.Batch), 2*minute), "wake in 10m0s"},
 			{8 * minute, pending(low(class.Batch), 2*minute), "wake in 3m0s"},
 			{11 * minute, pending(low(class.Batch), 5*minute), "drain a: p>b"},
 		}},
-		{"without such a rule nothing holds back", Config{Threshold: 0.5}, []step{
+		{"without such a rule nothing holds back", DrainConfig{Threshold: 0.5}, []step{
 			{0, pending(low(class.Batch), 0, job("q", 1, 1), service("s", 1, 1)), "drain a: p>b"},
 		}},
 		{"any pending pod holds all back", compact, []step{
@@ -146,7 +146,7 @@ func TestTheQueueHoldsNodesBack(t *testing.T) {
 			{2 * minute, pending(empty(class.Service), 9*minute, job("q", 1, 1)), ""},
 			{3 * minute, pending(low(class.Any), 0), "drain a: p>b"},
 		}},
-		{"time continues while it does", Config{Threshold: 0.5, AnyPending: true, After: 2 * minute}, []step{
+		{"time continues while it does", DrainConfig{Threshold: 0.5, AnyPending: true, After: 2 * minute}, []step{
 			{0, pending(low(class.Any), 0, job("q", 1, 1)), "wake in 2m0s"},
 			{2 * minute, pending(low(class.Any), 0), "drain a: p>b"},
 		}},
@@ -170,7 +170,7 @@ func TestMachinesOfServicesWaitForServicesAlone(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			s := pending(state(of(node("a"), class.Service)), 0, tc.pending...)
-			if got := strings.Join(lines(NewPlanner(Config{QueueEmpty: time.Minute}).Plan(noon, s)), "; "); got != tc.want {
+			if got := strings.Join(lines(NewPlanner(DrainConfig{QueueEmpty: time.Minute}).Plan(noon, s)), "; "); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
@@ -178,7 +178,7 @@ func TestMachinesOfServicesWaitForServicesAlone(t *testing.T) {
 }
 
 func TestAMachineOfServicesIsAskedAboutWhenItsOwnTimeIsOver(t *testing.T) {
-	c := Config{QueueEmpty: 10 * time.Minute, After: 2 * time.Minute}
+	c := DrainConfig{QueueEmpty: 10 * time.Minute, After: 2 * time.Minute}
 	checkSteps(t, c, []step{
 		{0, pending(state(of(node("a"), class.Service)), 0), "wake in 2m0s"},
 		{2 * time.Minute, pending(state(of(node("a"), class.Service)), 0), "release a"},
@@ -196,7 +196,7 @@ func TestANodeMayHaveLimitsOfItsOwn(t *testing.T) {
 		return n
 	}
 	rest := node("b", job("r", 6, 6))
-	c := Config{Threshold: 0.5, After: 10 * minute}
+	c := DrainConfig{Threshold: 0.5, After: 10 * minute}
 	checkSteps(t, c, []step{
 		{0, state(own(0.3, 0), rest), ""}, // 40 % utilised
 		{minute, state(own(0.41, 2*minute), rest), "wake in 2m0s"},

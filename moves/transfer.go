@@ -14,11 +14,11 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// DefaultGain is a reasonable Gain for [BetterConfig].
+// DefaultGain is a reasonable Gain for [TransferConfig].
 const DefaultGain = 10
 
-// BetterConfig configures which running pods are moved to machines that suit them better.
-type BetterConfig struct {
+// TransferConfig configures which running pods are moved to machines that suit them better.
+type TransferConfig struct {
 	// Gain is by how many points of the score, out of [score.Best], moving must be better than staying. Values less
 	// than 1 count as 1.
 	Gain int64
@@ -91,10 +91,10 @@ type Transfer struct {
 // machines about which nothing is known are not considered, nor are nodes that are being drained.
 //
 // Cost: O(p·n) for p movable pods and n nodes.
-func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
+func Better(c TransferConfig, m Machines, s *cluster.State) []Transfer {
 	b := &improvement{
-		round:        newRound(Config{PodResidence: c.PodResidence, Worthwhile: true, Risk: c.Risk, Budget: c.Budget, Method: cluster.Migrate}, s),
-		BetterConfig: c, Machines: m,
+		planning:       newPlanning(DrainConfig{PodResidence: c.PodResidence, Worthwhile: true, Risk: c.Risk, Budget: c.Budget, Method: cluster.Migrate}, s),
+		TransferConfig: c, Machines: m,
 	}
 	all := b.candidates()
 	slices.SortStableFunc(all, func(x, y candidate) int {
@@ -115,8 +115,8 @@ func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
 
 // improvement is one round of [Better].
 type improvement struct {
-	*round
-	BetterConfig
+	*planning
+	TransferConfig
 	Machines
 }
 

@@ -62,54 +62,54 @@ func transfers(all []Transfer) []string {
 }
 
 func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
-	idle := BetterConfig{IdleCounts: true}
+	idle := TransferConfig{IdleCounts: true}
 	other := func(n cluster.Node) cluster.Node { n.Arch = "arm64"; return n }
 	leaving := func(n cluster.Node) cluster.Node { n.Phase = cluster.Leaving; return n }
 	busy := byWays(job("z", 1, 1), cluster.Wait)
 	a := job("a", 1, 1)
 	tests := []struct {
 		name   string
-		config BetterConfig
+		config TransferConfig
 		h      float64
 		nodes  []cluster.Node
 		want   []string
 	}{
-		{"energy alone", BetterConfig{}, 1, []cluster.Node{typed("fast", "m"), typed("frugal", "n"), typed("middling", "o", a)}, []string{"a o>n migrate"}},
-		{"runtime alone", BetterConfig{}, 0, []cluster.Node{typed("fast", "m"), typed("frugal", "n"), typed("middling", "o", a)}, []string{"a o>m migrate"}},
-		{"it is where it is best", BetterConfig{}, 1, []cluster.Node{typed("fast", "m"), typed("frugal", "n", a)}, nil},
-		{"there is no room", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), typed("frugal", "n", byWays(job("z", 10, 10), cluster.Wait))}, nil},
-		{"nothing is known of where it is", BetterConfig{}, 1, []cluster.Node{typed("strange", "m", a), typed("frugal", "n")}, nil},
-		{"nothing is known of where it could go", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), typed("strange", "n")}, nil},
-		{"it is a service", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", service("a", 1, 1)), typed("frugal", "n")}, nil},
-		{"it is fixed", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", fixed(a)), typed("frugal", "n")}, nil},
-		{"it may only be waited for", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", byWays(a, cluster.Wait)), typed("frugal", "n")}, nil},
-		{"it has just come", BetterConfig{PodResidence: time.Minute}, 1, []cluster.Node{typed("fast", "m", residing(a, 59*time.Second)), typed("frugal", "n")}, nil},
-		{"it has been there for long enough", BetterConfig{PodResidence: time.Minute}, 1, []cluster.Node{typed("fast", "m", residing(a, time.Minute)), typed("frugal", "n")}, []string{"a m>n migrate"}},
-		{"its node is being emptied", BetterConfig{}, 1, []cluster.Node{leaving(typed("fast", "m", a)), typed("frugal", "n")}, nil},
-		{"the other is being emptied", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), leaving(typed("frugal", "n"))}, nil},
-		{"its state continues on no other architecture", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), other(typed("frugal", "n"))}, nil},
+		{"energy alone", TransferConfig{}, 1, []cluster.Node{typed("fast", "m"), typed("frugal", "n"), typed("middling", "o", a)}, []string{"a o>n migrate"}},
+		{"runtime alone", TransferConfig{}, 0, []cluster.Node{typed("fast", "m"), typed("frugal", "n"), typed("middling", "o", a)}, []string{"a o>m migrate"}},
+		{"it is where it is best", TransferConfig{}, 1, []cluster.Node{typed("fast", "m"), typed("frugal", "n", a)}, nil},
+		{"there is no room", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", a), typed("frugal", "n", byWays(job("z", 10, 10), cluster.Wait))}, nil},
+		{"nothing is known of where it is", TransferConfig{}, 1, []cluster.Node{typed("strange", "m", a), typed("frugal", "n")}, nil},
+		{"nothing is known of where it could go", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", a), typed("strange", "n")}, nil},
+		{"it is a service", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", service("a", 1, 1)), typed("frugal", "n")}, nil},
+		{"it is fixed", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", fixed(a)), typed("frugal", "n")}, nil},
+		{"it may only be waited for", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", byWays(a, cluster.Wait)), typed("frugal", "n")}, nil},
+		{"it has just come", TransferConfig{PodResidence: time.Minute}, 1, []cluster.Node{typed("fast", "m", residing(a, 59*time.Second)), typed("frugal", "n")}, nil},
+		{"it has been there for long enough", TransferConfig{PodResidence: time.Minute}, 1, []cluster.Node{typed("fast", "m", residing(a, time.Minute)), typed("frugal", "n")}, []string{"a m>n migrate"}},
+		{"its node is being emptied", TransferConfig{}, 1, []cluster.Node{leaving(typed("fast", "m", a)), typed("frugal", "n")}, nil},
+		{"the other is being emptied", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", a), leaving(typed("frugal", "n"))}, nil},
+		{"its state continues on no other architecture", TransferConfig{}, 1, []cluster.Node{typed("fast", "m", a), other(typed("frugal", "n"))}, nil},
 		{
-			"it may start again on another architecture", BetterConfig{}, 1,
+			"it may start again on another architecture", TransferConfig{}, 1,
 			[]cluster.Node{typed("fast", "m", byWays(a, cluster.Evict)), other(typed("frugal", "n"))}, []string{"a m>n evict"},
 		},
 		{
-			"what it has done is worth more", BetterConfig{}, 1,
+			"what it has done is worth more", TransferConfig{}, 1,
 			[]cluster.Node{typed("fast", "m", byWays(ran(a, 4*time.Hour), cluster.Evict)), typed("frugal", "n")}, nil,
 		},
 		{
-			"it ends before the move repays", BetterConfig{}, 0,
+			"it ends before the move repays", TransferConfig{}, 0,
 			[]cluster.Node{typed("frugal", "m", lasting(a, 30*time.Second)), typed("fast", "n")}, nil,
 		},
 		{
-			"it continues long enough", BetterConfig{}, 0,
+			"it continues long enough", TransferConfig{}, 0,
 			[]cluster.Node{typed("frugal", "m", lasting(a, 2*time.Minute)), typed("fast", "n")}, []string{"a m>n migrate"},
 		},
 		{
-			"the gain is below the margin", BetterConfig{Gain: 80}, 1,
+			"the gain is below the margin", TransferConfig{Gain: 80}, 1,
 			[]cluster.Node{typed("fast", "m", a), typed("frugal", "n")}, nil,
 		},
 		{
-			"of the nodes of a kind the fullest takes it", BetterConfig{}, 1,
+			"of the nodes of a kind the fullest takes it", TransferConfig{}, 1,
 			[]cluster.Node{typed("fast", "m", a), typed("frugal", "n"), typed("frugal", "o", busy)}, []string{"a m>o migrate"},
 		},
 		{
@@ -121,15 +121,15 @@ func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
 			[]cluster.Node{typed("frugal", "m", a), typed("frugal", "n", busy)}, []string{"a m>n migrate"},
 		},
 		{
-			"the greatest gain comes first, and takes the room", BetterConfig{}, 1,
+			"the greatest gain comes first, and takes the room", TransferConfig{}, 1,
 			[]cluster.Node{typed("middling", "m", job("b", 10, 10)), typed("fast", "n", job("c", 10, 10)), typed("frugal", "o")}, []string{"c n>o migrate"},
 		},
 		{
-			"the budget is kept", BetterConfig{Budget: Budget{Pods: 1}}, 1,
+			"the budget is kept", TransferConfig{Budget: Budget{Pods: 1}}, 1,
 			[]cluster.Node{typed("fast", "m", a, job("b", 1, 1)), typed("frugal", "n")}, []string{"a m>n migrate"},
 		},
 		{
-			"those on their way count", BetterConfig{Budget: Budget{Pods: 1}}, 1,
+			"those on their way count", TransferConfig{Budget: Budget{Pods: 1}}, 1,
 			[]cluster.Node{typed("fast", "m", a), with(typed("frugal", "n", busy), func(n *cluster.Node) { n.Incoming = 1 })}, nil,
 		},
 	}
@@ -161,7 +161,7 @@ func TestRoomThatIsPromisedIsNotTakenForBetter(t *testing.T) {
 	waiting := job("w", 10, 10)
 	waiting.Promised = "n"
 	s.Pending = []cluster.Pod{waiting}
-	if got := Better(BetterConfig{}, machinesFor(1), s); len(got) > 0 {
+	if got := Better(TransferConfig{}, machinesFor(1), s); len(got) > 0 {
 		t.Errorf("%v, want none", transfers(got))
 	}
 }
@@ -170,7 +170,7 @@ func TestWhatAMoveIsExpectedToSave(t *testing.T) {
 	// An hour on the fast machine at 40 W; four hours on the frugal one at 2.5 W, half a minute later, and in one of
 	// fifty cases the work of half an hour again.
 	s := state(typed("fast", "m", ran(job("a", 1, 1), 30*time.Minute)), typed("frugal", "n"))
-	got := Better(BetterConfig{}, machinesFor(1), s)
+	got := Better(TransferConfig{}, machinesFor(1), s)
 	if len(got) != 1 {
 		t.Fatalf("%v", got)
 	}
@@ -210,7 +210,7 @@ func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 			perKWh, known := tc.prices[n.Name]
 			return tariff.Price{PerKWh: perKWh, Known: known}
 		}
-		got := Better(BetterConfig{Gain: 1}, m, state(typed("fast", "m", stays), typed(tc.flavor, "n")))
+		got := Better(TransferConfig{Gain: 1}, m, state(typed("fast", "m", stays), typed(tc.flavor, "n")))
 		if diff := cmp.Diff(tc.want, transfers(got)); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", tc.name, diff)
 		}
@@ -243,7 +243,7 @@ func TestPodsMoveToNodesUnderABetterGovernor(t *testing.T) {
 				nodes[i].Pods = []cluster.Pod{job("a", 1, 1)}
 			}
 		}
-		if diff := cmp.Diff([]string{tc.want}, transfers(Better(BetterConfig{}, m, state(nodes...)))); diff != "" {
+		if diff := cmp.Diff([]string{tc.want}, transfers(Better(TransferConfig{}, m, state(nodes...)))); diff != "" {
 			t.Errorf("h = %v (-want +got):\n%s", tc.h, diff)
 		}
 	}
@@ -264,7 +264,7 @@ func TestPodsDoNotMoveBeforeEnergyIsCheaper(t *testing.T) {
 			}
 			return tariff.Price{PerKWh: 400 - 360*share, Known: true}
 		}
-		got := transfers(Better(BetterConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"))))
+		got := transfers(Better(TransferConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"))))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("after %v (-want +got):\n%s", after, diff)
 		}
@@ -277,7 +277,7 @@ func TestOfTheNodesOfATypeTheCheapestTakesThePod(t *testing.T) {
 	m.Price = func(n *cluster.Node, _ time.Time) tariff.Price {
 		return tariff.Price{PerKWh: perKWh[n.Name], Known: true}
 	}
-	got := Better(BetterConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"), typed("fast", "o"), typed("fast", "p")))
+	got := Better(TransferConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"), typed("fast", "o"), typed("fast", "p")))
 	if diff := cmp.Diff([]string{"a m>o migrate"}, transfers(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -292,7 +292,7 @@ func TestInvalidKnowledgeMovesNothing(t *testing.T) {
 	for name, h := range map[string]float64{"energy": 1, "runtime": 0, "both": 0.5} {
 		m := machinesFor(h)
 		m.Profiles = profile.Set{"fast": machineModel(math.NaN(), math.NaN(), 0), "frugal": machineModel(math.Inf(1), math.NaN(), 0)}
-		if got := Better(BetterConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("frugal", "n"))); len(got) > 0 {
+		if got := Better(TransferConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("frugal", "n"))); len(got) > 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -304,7 +304,7 @@ func TestMovesToBetterMachinesKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := []string{"fast", "frugal", "middling", "strange"}
 		h := rapid.Float64Range(0, 1).Draw(t, "h")
-		config := BetterConfig{
+		config := TransferConfig{
 			Gain: rapid.Int64Range(0, 20).Draw(t, "gain"), Budget: Budget{Pods: rapid.IntRange(0, 3).Draw(t, "budget")},
 			IdleCounts: rapid.Bool().Draw(t, "idle"),
 		}
@@ -361,7 +361,7 @@ func TestAPodThatMovedDoesNotGoBack(t *testing.T) {
 		p := job("p", 1, 1)
 		p.Runtime = time.Duration(rapid.IntRange(1, 100_000).Draw(t, "rest")) * time.Second
 		p.Ran = time.Duration(rapid.IntRange(0, 100_000).Draw(t, "ran")) * time.Second
-		config := BetterConfig{Gain: rapid.Int64Range(0, 20).Draw(t, "gain"), IdleCounts: rapid.Bool().Draw(t, "idle")}
+		config := TransferConfig{Gain: rapid.Int64Range(0, 20).Draw(t, "gain"), IdleCounts: rapid.Bool().Draw(t, "idle")}
 		m := machinesFor(rapid.Float64Range(0, 1).Draw(t, "h"))
 		if len(Better(config, m, state(typed(from, "a", p), typed(to, "b")))) == 0 {
 			return
@@ -404,7 +404,7 @@ func TestWhatPodsDemandIsKeptWhereTheyAreBetterOff(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, transfers(Better(BetterConfig{}, machinesFor(1), tc.s))); diff != "" {
+			if diff := cmp.Diff(tc.want, transfers(Better(TransferConfig{}, machinesFor(1), tc.s))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 // trial is the drain of some nodes while it is being planned. Their pods take room from the round until rollback
 // returns it.
 type trial struct {
-	*round
+	*planning
 	// wait is the time until the pods leave.
 	wait  time.Duration
 	from  []*room
@@ -44,8 +44,8 @@ const (
 )
 
 // try begins a trial and removes the pods of the nodes from the rules.
-func (r *round) try(nodes ...*cluster.Node) *trial {
-	t := &trial{round: r, saved: map[int]room{}}
+func (r *planning) try(nodes ...*cluster.Node) *trial {
+	t := &trial{planning: r, saved: map[int]room{}}
 	for _, n := range nodes {
 		from := r.byName[n.Name]
 		from.leaving = true
@@ -56,19 +56,19 @@ func (r *round) try(nodes ...*cluster.Node) *trial {
 }
 
 // tryMoving begins a trial in which some pods of a node move and the others stay.
-func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
+func (r *planning) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	from := r.byName[n.Name]
 	from.leaving = true
 	for i := range pods {
 		r.rules.remove(&pods[i], from.at)
 	}
-	return &trial{round: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
+	return &trial{planning: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
 // archBound returns the pods of a node with their architecture bound where needed: the state of a pod that may be
 // migrated can only continue on its current architecture.
-func (r *round) archBound(n *cluster.Node) []cluster.Pod {
-	t := trial{round: r}
+func (r *planning) archBound(n *cluster.Node) []cluster.Pod {
+	t := trial{planning: r}
 	all := slices.Clone(n.Pods)
 	for i := range all {
 		if p := &all[i]; p.Arch == "" && r.ways(p).Has(cluster.Migrate) && (r.config.Worthwhile || t.way(p) == cluster.Migrate) {

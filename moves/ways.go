@@ -10,7 +10,7 @@ import (
 )
 
 // ways returns the methods by which the pod may leave its node now. Without Worthwhile, no pod is waited for.
-func (r *round) ways(p *cluster.Pod) cluster.Ways {
+func (r *planning) ways(p *cluster.Pod) cluster.Ways {
 	w := cmp.Or(p.Ways, r.config.Ways, cluster.WaysOf(r.config.Method))
 	if p.Class == class.Service || !r.config.Worthwhile {
 		w = w.Without(cluster.Wait)
@@ -40,10 +40,10 @@ func (t *trial) way(p *cluster.Pod) cluster.Method {
 }
 
 // movable reports whether the pod can leave in another way than by ending.
-func (r *round) movable(p *cluster.Pod) bool { return r.ways(p).Without(cluster.Wait) != 0 }
+func (r *planning) movable(p *cluster.Pod) bool { return r.ways(p).Without(cluster.Wait) != 0 }
 
 // stays returns the pod that prevents the drain of a node, and why; empty if there is none.
-func (r *round) stays(n *cluster.Node) string {
+func (r *planning) stays(n *cluster.Node) string {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; r.ways(p) == 0 {
 			return fmt.Sprintf("pod %s %s", p.Name, r.whyFixed(p))
@@ -53,7 +53,7 @@ func (r *round) stays(n *cluster.Node) string {
 }
 
 // whyFixed returns the reason why a pod cannot leave.
-func (r *round) whyFixed(p *cluster.Pod) string {
+func (r *planning) whyFixed(p *cluster.Pod) string {
 	because := func(what string) string {
 		if p.Held == "" {
 			return what

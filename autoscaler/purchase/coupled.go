@@ -27,7 +27,7 @@ func (d *draft) placeCoupled(together bool) {
 			}
 		}
 		waiting = d.place(slices.DeleteFunc(waiting, assignable))
-		alike = d.inRounds(alike, d.join)
+		alike = d.inPasses(alike, d.join)
 		assigned, others := d.assign(alike)
 		d.together = assigned
 		waiting = append(waiting, d.place(others)...)
@@ -37,8 +37,8 @@ func (d *draft) placeCoupled(together bool) {
 	d.pending = slices.Concat(waiting, plain)
 }
 
-// inRounds tries to place pods in rounds while a round places any, and returns those left over.
-func (d *draft) inRounds(waiting []Pod, place func(p Pod) bool) []Pod {
+// inPasses tries to place pods in rounds while a round places any, and returns those left over.
+func (d *draft) inPasses(waiting []Pod, place func(p Pod) bool) []Pod {
 	for was := len(waiting) + 1; len(waiting) < was; {
 		was = len(waiting)
 		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && place(p) })
@@ -54,7 +54,7 @@ func (d *draft) place(waiting []Pod) []Pod {
 	if d.coupledBuyer == nil {
 		d.coupledBuyer = newCoupledBuyer(d)
 	}
-	waiting = d.inRounds(waiting, func(p Pod) bool { return d.join(p) || d.coupledBuyer.open(p) })
+	waiting = d.inPasses(waiting, func(p Pod) bool { return d.join(p) || d.coupledBuyer.open(p) })
 	for i := range waiting {
 		d.reasons[waiting[i].Name] = d.coupledBuyer.refusal(&waiting[i])
 	}

@@ -195,8 +195,8 @@ func (c *Config) Validate() error {
 }
 
 // planner returns the configuration of the planner.
-func (c *Config) planner() moves.Config {
-	m := moves.Config{
+func (c *Config) planner() moves.DrainConfig {
+	m := moves.DrainConfig{
 		After: c.After, QueueEmpty: max(c.QueueEmpty, 1), Method: cluster.Evict, MoveServices: c.MoveServices,
 		PodResidence: c.Residence, Budget: moves.Budget{Machines: c.MaxNodes, Pods: c.MaxPods}, Explain: true,
 		Patience: c.DrainTimeout,

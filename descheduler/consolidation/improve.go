@@ -42,7 +42,7 @@ func (r *round) improve(ctx context.Context) error {
 	}
 	machines := r.machines(profiles)
 	r.price(ctx, &machines)
-	transfers := moves.Better(moves.BetterConfig{
+	transfers := moves.Better(moves.TransferConfig{
 		Gain: int64(e.Gain), PodResidence: r.Config.Residence, Budget: moves.Budget{Pods: r.Config.MaxPods}, IdleCounts: e.IdleCounts,
 	}, machines, r.improvable())
 	if len(transfers) == 0 {

@@ -30,7 +30,7 @@ import (
 // run decides and carries out the steps. It returns when the next round is due.
 func (r *round) run(ctx context.Context) (time.Duration, error) {
 	again := interval
-	steps := profilerdecide.Decide(profilerdecide.Config{
+	steps := profilerdecide.Decide(profilerdecide.Limits{
 		Act: r.probing(), AtOnce: r.Config.AtOnce, Settle: r.Config.settle, Backoff: r.Config.Backoff, MostBackoff: mostBackoff,
 	}, r.types, r.now)
 	var errs []error

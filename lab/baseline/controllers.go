@@ -29,7 +29,7 @@ func (c controller) Decide(now time.Time, s *cluster.State) cluster.Plan { retur
 // per round, unless a machine was bought less than 10 min ago. One loop is one scaling interval
 // (HTAS, table 6).
 func ClusterAutoscaler(sc *scenario.Scenario) sim.Controller {
-	planner := moves.NewPlanner(moves.Config{
+	planner := moves.NewPlanner(moves.DrainConfig{
 		Threshold: underUsed, Measure: moves.Dominant, After: 10 * time.Minute, Method: cluster.Evict, MoveServices: true, Limit: 1,
 	})
 	return rounds(sc, planner, 10*time.Minute)
@@ -38,7 +38,7 @@ func ClusterAutoscaler(sc *scenario.Scenario) sim.Controller {
 // COCA is COCA as HTAS describes it (section 6): the same autoscaler, which also compacts the
 // cluster by eviction as far as possible in every round without pending pods.
 func COCA(sc *scenario.Scenario) sim.Controller {
-	planner := moves.NewPlanner(moves.Config{
+	planner := moves.NewPlanner(moves.DrainConfig{
 		Threshold: underUsed, Method: cluster.Evict, MoveServices: true, AnyPending: true,
 	})
 	return rounds(sc, planner, 0)
@@ -110,7 +110,7 @@ func HTASMoving(m cluster.Method) func(*scenario.Scenario) sim.Controller {
 	}
 }
 
-func htasWith(config moves.Config) sim.Controller {
+func htasWith(config moves.DrainConfig) sim.Controller {
 	planner := moves.NewPlanner(config)
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
@@ -122,8 +122,8 @@ func htasWith(config moves.Config) sim.Controller {
 // rescheduling returns the configuration of HTAS. The paper does not say how long a machine must
 // have been under-used. A billing period is the shortest time for which releasing the machine can
 // pay.
-func rescheduling(sc *scenario.Scenario) moves.Config {
-	return moves.Config{Threshold: underUsed, After: sc.BillingPeriod, QueueEmpty: queueEmpty, Cycle: sc.ScalingInterval}
+func rescheduling(sc *scenario.Scenario) moves.DrainConfig {
+	return moves.DrainConfig{Threshold: underUsed, After: sc.BillingPeriod, QueueEmpty: queueEmpty, Cycle: sc.ScalingInterval}
 }
 
 // limited drops replacements that exceed the node limit after the purchases.

@@ -13,7 +13,7 @@ import (
 // suiter periodically moves running pods to more suitable machines, as the descheduler does: with
 // [moves.Better] and the profiles learned from probes.
 type suiter struct {
-	config   moves.BetterConfig
+	config   moves.TransferConfig
 	machines moves.Machines
 	interval time.Duration
 	next     time.Time
@@ -34,7 +34,7 @@ func suiting(sc *scenario.Scenario, h float64, rest sim.Controller) sim.Controll
 	}
 	return &suiter{
 		rest: rest, interval: sc.Rescheduling.Interval, next: sim.Epoch.Add(sc.Rescheduling.Interval),
-		config: moves.BetterConfig{
+		config: moves.TransferConfig{
 			Gain: sc.Rescheduling.Gain, PodResidence: sc.Rescheduling.Residence, Budget: moves.Budget{Pods: int(sc.Rescheduling.Pods)},
 			Risk: -1, // no migration fails in the simulator
 		},

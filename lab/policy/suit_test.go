@@ -208,7 +208,7 @@ func TestMovesAreThoseOfTheDeschedulersPlanner(t *testing.T) {
 		t.Fatal(err)
 	}
 	now, state := sim.Epoch.Add(time.Minute), crowd("a", "b", "c")
-	want := moves.Better(moves.BetterConfig{Gain: 10, PodResidence: 10 * time.Second, Budget: moves.Budget{Pods: 20}, Risk: -1},
+	want := moves.Better(moves.TransferConfig{Gain: 10, PodResidence: 10 * time.Second, Budget: moves.Budget{Pods: 20}, Risk: -1},
 		moves.Machines{Profiles: profiles, Now: now, Type: func(n *cluster.Node) string { return n.Flavor }, Weight: func(*cluster.Pod) float64 { return 0 }}, state)
 	if len(want) != 3 {
 		t.Fatalf("the planner moves %d pods, want 3", len(want))

@@ -48,7 +48,7 @@ func paperHPA(target float64) Law { return &HPA{Target: target, Min: 1, Max: 20}
 
 // paperHTA returns the algorithm of the paper with the settings of the paper.
 func paperHTA() Law {
-	return &PaperHTA{Limits: estimate.Config{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 30 * time.Second}}
+	return &PaperHTA{Limits: estimate.Pool{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 30 * time.Second}}
 }
 
 // pool returns a WorkerPool with the defaults of its kind.

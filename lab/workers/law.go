@@ -85,7 +85,7 @@ func (l *Pool) Decide(v View) (Order, error) {
 // HTA uses the same algorithm with what it has learned; see [Pool].
 type PaperHTA struct {
 	// Limits are the limits of the pool. InitTime is ignored: it is measured.
-	Limits  estimate.Config
+	Limits  estimate.Pool
 	resized time.Time
 }
 

@@ -126,8 +126,8 @@ func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
 const patienceWithLast = 20 * time.Second
 
 // Moves returns which machines are drained, and how.
-func (c *Config) Moves() moves.Config {
-	return moves.Config{
+func (c *Config) Moves() moves.DrainConfig {
+	return moves.DrainConfig{
 		Threshold: c.UnderUsedBelow, After: c.UnderUsedFor, QueueEmpty: max(c.QueueEmptyFor, 1), Method: cluster.Evict,
 		MoveServices: c.MoveServices, EmptyWhileQueued: true, PodResidence: c.PodResidence, Explain: true,
 		Worthwhile: true, Margin: moves.DefaultMargin, Horizon: c.Horizon, Patience: patienceWithLast,

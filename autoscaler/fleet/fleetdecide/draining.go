@@ -49,7 +49,7 @@ type LeavingPod struct {
 //
 // An evicted pod of a service is restarted at once. If it tolerates cordoned nodes, it may come back to this one. It
 // then stays, and so does the node, because it would be evicted again and again.
-func (r *round) stays(p *LeavingPod, closed time.Duration) string {
+func (r *planning) stays(p *LeavingPod, closed time.Duration) string {
 	if p.Class != class.Service || p.Going || p.Stays != "" {
 		return p.Stays
 	}
@@ -75,7 +75,7 @@ type kept struct {
 
 // drains continues the drains: it has pods leave, uncordons nodes that cannot be drained, and releases the machines of
 // empty ones.
-func (r *round) drains() {
+func (r *planning) drains() {
 	for _, node := range r.o.Foreign {
 		r.uncordon(Uncordoning{Node: node})
 	}
@@ -105,7 +105,7 @@ func (r *round) drains() {
 }
 
 // releaseEmpty releases the machine of an empty node, unless its flavor would fall below its minimum.
-func (r *round) releaseEmpty(node string) {
+func (r *planning) releaseEmpty(node string) {
 	f := r.flavors[r.machines[node].Flavor]
 	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
 		r.keep(node, fmt.Sprintf("flavor %s must keep at least %d machines", f.Name, f.Min))
@@ -119,21 +119,21 @@ func (r *round) releaseEmpty(node string) {
 	r.actions.Release = append(r.actions.Release, node)
 }
 
-func (r *round) uncordon(re Uncordoning) {
+func (r *planning) uncordon(re Uncordoning) {
 	r.uncordoned[re.Node] = true
 	r.actions.Uncordon = append(r.actions.Uncordon, re)
 }
 
 // binding reports whether a pod, created no later than ReleaseDelay after a node was cordoned, has been neither bound
 // nor found unschedulable: the scheduler may be binding it to that node.
-func (r *round) binding(closed time.Time) bool {
+func (r *planning) binding(closed time.Time) bool {
 	return r.now.Sub(closed) <= unscheduled &&
 		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
 }
 
 // keep uncordons a node that could not be drained, and does not drain it again for a back-off that doubles each time.
 // Without it, every round would try again.
-func (r *round) keep(node, why string) {
+func (r *planning) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})
 	r.recordEvent(Event{true, v1alpha1.FleetReasonDrainCancelled, v1alpha1.ActionUncordon, fmt.Sprintf("node %s is kept: %s", node, why)})
 	if !r.c.Act {
@@ -147,11 +147,11 @@ func (r *round) keep(node, why string) {
 }
 
 // keptFor returns the back-off of a node that could not be drained for the first time.
-func (r *round) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
+func (r *planning) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
 
 // keeps reports whether a node is in back-off because it could not be drained. The back-off ends early if all pods have
 // left since: what prevented the drain has left with them. A clock that was ahead does not prolong it.
-func (r *round) keeps(node *cluster.Node) bool {
+func (r *planning) keeps(node *cluster.Node) bool {
 	k, is := r.m.kept[node.Name]
 	if !is {
 		return false
@@ -167,7 +167,7 @@ func (r *round) keeps(node *cluster.Node) bool {
 }
 
 // fails returns why a drain is cancelled, or "". No pod is late within the time that the pods are expected to take.
-func (r *round) fails(d *Draining) string {
+func (r *planning) fails(d *Draining) string {
 	if !r.c.Act {
 		return "the fleet is in mode Observe"
 	}
@@ -190,7 +190,7 @@ func (r *round) fails(d *Draining) string {
 // untilRoom returns how much longer the pods on a node may take to leave because the room for them is still on order:
 // the join timeout, if they have no room on the existing nodes but have room on those and the machines on order
 // together. It returns 0 if machines on order do not help them.
-func (r *round) untilRoom(node string) time.Duration {
+func (r *planning) untilRoom(node string) time.Duration {
 	with := r.state
 	with.Nodes = slices.Clone(with.Nodes)
 	var longest time.Duration
@@ -211,7 +211,7 @@ func (r *round) untilRoom(node string) time.Duration {
 
 // wants returns the name of a pending pod that would have room on an empty drained node, or "". Pods claimed for other
 // nodes do not count; all that have room on this one are claimed for it.
-func (r *round) wants(d *Draining, claimed map[string]bool) (first string) {
+func (r *planning) wants(d *Draining, claimed map[string]bool) (first string) {
 	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
 	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods are leaving it
 		return ""

@@ -19,7 +19,7 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // mover immediately proposes all machines that are less than half used.
 func mover() *moves.Planner {
-	return moves.NewPlanner(moves.Config{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict})
+	return moves.NewPlanner(moves.DrainConfig{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict})
 }
 
 // all allows a fleet everything.
@@ -315,7 +315,7 @@ func TestWhatIsPaidForIsKeptToTheEndOfThePeriod(t *testing.T) {
 }
 
 func TestAMoverThatIsAskedEveryRoundRemembers(t *testing.T) {
-	m := moves.NewPlanner(moves.Config{Threshold: 0.5, After: 5 * minute, QueueEmpty: 1, Method: cluster.Evict})
+	m := moves.NewPlanner(moves.DrainConfig{Threshold: 0.5, After: 5 * minute, QueueEmpty: 1, Method: cluster.Evict})
 	for round, want := range []int{0, 0, 1} { // also while machines are bought
 		s := quiet(nil, node("a"))
 		if round == 1 {

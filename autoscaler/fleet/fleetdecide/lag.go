@@ -42,7 +42,7 @@ func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 }
 
 // learnEnds learns how long machines take to be gone after their release has begun. They are billed until then.
-func (r *round) learnEnds() {
+func (r *planning) learnEnds() {
 	there := make(map[string]bool, len(r.o.Machines))
 	for i := range r.o.Machines {
 		m := &r.o.Machines[i]
@@ -64,7 +64,7 @@ func (r *round) learnEnds() {
 // slowest flavor of the catalogue takes. Measured lags are preferred to assumed ones. If no flavor holds any pod, or
 // there is no pod, the result is the lag of the slowest flavor.
 // Cost: O(f·log f + k·f) for f flavors and k kinds of pods.
-func (r *round) purchaseLag(s *cluster.State) time.Duration {
+func (r *planning) purchaseLag(s *cluster.State) time.Duration {
 	type kind struct {
 		size    packing.Size
 		arch    string

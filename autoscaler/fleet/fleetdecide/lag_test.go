@@ -134,7 +134,7 @@ func TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor(t *testing.T) {
 			s := newScene()
 			s.flavor("small").Lag, s.flavor("large").Lag = 2*minute, 20*minute
 			s.State.Pending, s.State.Recent = tc.pending, tc.recent
-			r := newRound(&s.Observation, s.m, s.c, midnight)
+			r := newPlanning(&s.Observation, s.m, s.c, midnight)
 			if got := r.purchaseLag(&r.state); got != tc.want {
 				t.Errorf("it takes %v, want %v", got, tc.want)
 			}
@@ -160,7 +160,7 @@ func TestHowLongMachinesTakeToGoIsLearned(t *testing.T) {
 		for _, name := range step.leaving {
 			s.machine(name, "small", time.Second).Leaving = true
 		}
-		r := newRound(&s.Observation, m, s.c, midnight.Add(step.at))
+		r := newPlanning(&s.Observation, m, s.c, midnight.Add(step.at))
 		r.learn()
 		r.complete(&r.state)
 		if got := r.state.Release; got != step.want {

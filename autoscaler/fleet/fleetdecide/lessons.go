@@ -367,7 +367,7 @@ func (k images) archs() []string {
 
 // fitImages makes the pods of the state require an architecture on which their images run, as far as that is known.
 // Pods without known demands are unchanged.
-func (r *round) fitImages() {
+func (r *planning) fitImages() {
 	news := r.m.images.learn(r.o, r.now)
 	r.reportMisfits(news)
 	archs := r.m.images.archs()
@@ -403,7 +403,7 @@ func (r *round) fitImages() {
 }
 
 // reportMisfits reports new misfits on architectures that the fleet has.
-func (r *round) reportMisfits(news []cluster.Misfit) {
+func (r *planning) reportMisfits(news []cluster.Misfit) {
 	news = slices.DeleteFunc(news, func(m cluster.Misfit) bool {
 		return !slices.ContainsFunc(r.o.State.Flavors, func(f cluster.Flavor) bool { return f.Arch == m.Arch })
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // left returns what the limits still allow. Machines that are being released count until they are no longer billed.
-func (r *round) left() cluster.Limits {
+func (r *planning) left() cluster.Limits {
 	left := r.c.Limits
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]
@@ -55,7 +55,7 @@ func (o *Observation) Leaving() int {
 }
 
 // budget returns how many more machines may be drained or released.
-func (r *round) budget() int {
+func (r *planning) budget() int {
 	total, leaving := 0, r.o.Leaving()
 	for i := range r.o.Flavors {
 		total += r.o.Flavors[i].Ordered
@@ -73,7 +73,7 @@ func (r *round) budget() int {
 }
 
 // spare returns the number of machines of each flavor above its minimum, without those that this round abandons.
-func (r *round) spare() map[string]int {
+func (r *planning) spare() map[string]int {
 	spare := map[string]int{}
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]
@@ -90,7 +90,7 @@ func (r *round) spare() map[string]int {
 // order decides how many machines of each flavor to order. The plan counts machines without what DaemonSets use, but
 // limits count whole machines: machines that would exceed a limit are left out, and an exchange is made completely or
 // not at all.
-func (r *round) order() {
+func (r *planning) order() {
 	d := &r.actions.Fleet
 	left, quota := r.left(), r.o.Quota
 	var orders []Order
@@ -129,7 +129,7 @@ func (r *round) order() {
 }
 
 // fewer returns the number of flavors of which this round wants fewer machines.
-func (r *round) fewer() int {
+func (r *planning) fewer() int {
 	n := 0
 	for i := range r.actions.Abandoned {
 		if r.actions.Abandoned[i].Fewer > 0 {

@@ -25,7 +25,7 @@ func TestHowManyMachinesMayBeOnTheirWayOut(t *testing.T) {
 		s := newScene()
 		s.c.MaxUnavailable = intstr.Parse(tc.text)
 		s.flavor("small").Ordered = tc.machines
-		if got := newRound(&s.Observation, s.m, s.c, midnight).budget(); got != tc.want {
+		if got := newPlanning(&s.Observation, s.m, s.c, midnight).budget(); got != tc.want {
 			t.Errorf("%q of %d machines is %d, want %d", tc.text, tc.machines, got, tc.want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestMachinesThatLeaveOrAreDrainedAreOnTheirWayOutAlready(t *testing.T) {
 	s.drained("b", "small", minute)
 	s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "c", Flavor: "small", Leaving: true}})
 	s.c.MaxUnavailable = intstr.FromInt32(5)
-	r := newRound(&s.Observation, s.m, s.c, midnight)
+	r := newPlanning(&s.Observation, s.m, s.c, midnight)
 	if got := r.budget(); got != 2 {
 		t.Errorf("%d more may go, want 2", got)
 	}
@@ -68,7 +68,7 @@ func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 		s.ready("b", "small")
 		s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: "c", Flavor: "large", Leaving: true}})
 		s.c.Limits = tc.limits
-		if diff := cmp.Diff(tc.want, newRound(&s.Observation, s.m, s.c, midnight).left()); diff != "" {
+		if diff := cmp.Diff(tc.want, newPlanning(&s.Observation, s.m, s.c, midnight).left()); diff != "" {
 			t.Errorf("%s: left (-want +got):\n%s", name, diff)
 		}
 	}
@@ -99,8 +99,8 @@ func TestNothingIsOrderedWhileAMachineThatLeavesTakesUpTheLimit(t *testing.T) {
 }
 
 // ordering is a round with a plan.
-func ordering(s *scene, flavors ...string) *round {
-	r := newRound(&s.Observation, s.m, s.c, midnight)
+func ordering(s *scene, flavors ...string) *planning {
+	r := newPlanning(&s.Observation, s.m, s.c, midnight)
 	for _, f := range flavors {
 		r.actions.Fleet.Plan.Machines = append(r.actions.Fleet.Plan.Machines, purchase.Machine{Flavor: f})
 	}
@@ -169,7 +169,7 @@ func TestAnExchangeIsMadeAsAWholeOrNotAtAll(t *testing.T) {
 	s.ready("a", "large")
 	s.ready("b", "large")
 	s.c.Limits.Machines = new(int64(3))
-	r := newRound(&s.Observation, s.m, s.c, midnight)
+	r := newPlanning(&s.Observation, s.m, s.c, midnight)
 	r.actions.Fleet.Exchange = &cluster.Exchange{Nodes: []string{"a"}, Buy: []cluster.Purchase{{Flavor: "small"}, {Flavor: "small"}}}
 	r.actions.Fleet.Release = []cluster.Release{{Node: "b"}}
 	r.order()

@@ -45,7 +45,7 @@ type Memory struct {
 
 // NewMemory returns the memory of a new fleet. config decides which machines are under-used, backOff is that of
 // [Lessons].
-func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memory {
+func NewMemory(config moves.DrainConfig, backOff time.Duration, now time.Time) *Memory {
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
 		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, stillCordoned: map[string]bool{}, lost: map[string]time.Time{},

@@ -64,7 +64,7 @@ func (n *nominations) add(flavor string, now time.Time) {
 func NominatedFor(lag time.Duration) time.Duration { return 2*lag + binding }
 
 // nominate marks the pending pods for which a machine is on order.
-func (r *round) nominate() {
+func (r *planning) nominate() {
 	r.recognise()
 	n := r.nominations
 	var kept []nomination
@@ -108,7 +108,7 @@ func (r *round) nominate() {
 }
 
 // roomsByMachine returns the nodes by machine name.
-func (r *round) roomsByMachine() map[string]*cluster.Node {
+func (r *planning) roomsByMachine() map[string]*cluster.Node {
 	nodes := make(map[string]*cluster.Node, len(r.state.Nodes))
 	for i := range r.state.Nodes {
 		nodes[r.state.Nodes[i].Name] = &r.state.Nodes[i]
@@ -123,7 +123,7 @@ func (r *round) roomsByMachine() map[string]*cluster.Node {
 // stillRoomFor returns, for an order whose machines have all come, the pods for which one of the machines still has
 // room. The scheduler gave the room of the others away. If not all machines of the order are known, it returns all pods
 // of the order.
-func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[string]bool {
+func (r *planning) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[string]bool {
 	if len(o.machines) < o.count {
 		return o.pods
 	}
@@ -145,14 +145,14 @@ func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[
 
 // withoutNominations ignores, for this round, the nominations for machines of a flavor that it abandons. The memory
 // keeps them until the machines are abandoned.
-func (r *round) withoutNominations(flavor string) {
+func (r *planning) withoutNominations(flavor string) {
 	rest := *r.nominations
 	rest.end(flavor)
 	r.nominations = &rest
 }
 
 // inherit ends the nominations of a process before this one once the machines have come or should have come.
-func (r *round) inherit() {
+func (r *planning) inherit() {
 	n := r.nominations
 	n.until = earlier(n.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
 	grace := r.now.Add(binding)
@@ -168,7 +168,7 @@ func (r *round) inherit() {
 }
 
 // recognise matches machines to orders: the oldest machine belongs to the oldest order.
-func (r *round) recognise() {
+func (r *planning) recognise() {
 	m := &r.m.nominations
 	known := make(map[string]bool, len(r.all))
 	var made []*Machine
@@ -191,7 +191,7 @@ func (r *round) recognise() {
 }
 
 // comes reports whether a machine of an order is still expected: it is not yet created, or does not accept pods yet.
-func (r *round) comes(o *nomination) bool {
+func (r *planning) comes(o *nomination) bool {
 	f := r.flavors[o.flavor]
 	if f == nil {
 		return false
@@ -205,7 +205,7 @@ func (r *round) comes(o *nomination) bool {
 }
 
 // starts reports whether the ready node of a machine of an order still has a startup taint.
-func (r *round) starts(o *nomination) bool {
+func (r *planning) starts(o *nomination) bool {
 	for name := range o.machines {
 		if _, is := r.m.startup[name]; is {
 			return true
@@ -215,12 +215,12 @@ func (r *round) starts(o *nomination) bool {
 }
 
 // awaited reports whether a machine is on order, even if it is late.
-func (r *round) awaited(m *Machine) bool {
+func (r *planning) awaited(m *Machine) bool {
 	return !m.Leaving && m.OnOrder && (m.Unidentified == "" || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout)
 }
 
 // inFlight reports whether any machine of the fleet is on order, even if it is late.
-func (r *round) inFlight() bool {
+func (r *planning) inFlight() bool {
 	if slices.ContainsFunc(r.all, r.awaited) {
 		return true
 	}
@@ -233,7 +233,7 @@ func (r *round) inFlight() bool {
 }
 
 // remember records the pods for which machines of each flavor are about to be ordered.
-func (r *round) remember() {
+func (r *planning) remember() {
 	planned := map[string]nomination{}
 	for _, o := range r.actions.Orders {
 		planned[o.Flavor] = nomination{flavor: o.Flavor, count: o.To - o.From, pods: map[string]bool{}}

@@ -30,7 +30,7 @@ func nominatedAt(m *Memory, now time.Duration, l sighting, pods ...string) strin
 	for _, p := range pods {
 		s.pending(ago(job(p, 4, time.Hour), now))
 	}
-	r := newRound(&s.Observation, m, s.c, midnight.Add(now))
+	r := newPlanning(&s.Observation, m, s.c, midnight.Add(now))
 	r.learn()
 	r.nominate()
 	got := ""

@@ -55,7 +55,7 @@ type overdue struct {
 // abandon decides what to do about machines that did not come in time, or will never come: they are released, and their
 // flavors are avoided for a while. A machine that has a node after all is cordoned first, as for a drain, because its
 // kubelet may start at any moment.
-func (r *round) abandon() {
+func (r *planning) abandon() {
 	if !r.c.Act {
 		return
 	}
@@ -93,7 +93,7 @@ func (r *round) abandon() {
 }
 
 // mayRelease reports whether machines of a flavor may be released in this round.
-func (r *round) mayRelease(flavor string) bool {
+func (r *planning) mayRelease(flavor string) bool {
 	if !r.releasing[flavor] && r.c.MaxFlavors > 0 && len(r.releasing) >= r.c.MaxFlavors {
 		return false
 	}
@@ -102,7 +102,7 @@ func (r *round) mayRelease(flavor string) bool {
 }
 
 // unorder removes machines from the state that were never created.
-func (r *round) unorder(flavor string, n int) {
+func (r *planning) unorder(flavor string, n int) {
 	r.state.Nodes = slices.DeleteFunc(r.state.Nodes, func(node cluster.Node) bool {
 		if n == 0 || node.Flavor != flavor || node.Phase != cluster.Ordered || node.Kept || r.machines[node.Name] != nil {
 			return false
@@ -113,7 +113,7 @@ func (r *round) unorder(flavor string, n int) {
 }
 
 // abandonment decides about one flavor. Machines within the minimum number are awaited.
-func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
+func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want,
 		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
@@ -144,7 +144,7 @@ func (r *round) abandonment(f *Flavor, late []overdue, missing int) Abandonment 
 }
 
 // overdue returns the machines that did not come in time, by flavor, ordered by name.
-func (r *round) overdue() map[string][]overdue {
+func (r *planning) overdue() map[string][]overdue {
 	found := map[string][]overdue{}
 	for _, m := range r.all {
 		if m.Leaving {
@@ -170,7 +170,7 @@ const notAwaited = time.Duration(math.MaxInt64)
 // patience returns how much longer to wait for a machine, or notAwaited. A machine whose node was ready before is
 // abandoned once the node has been unready for the same timeout and nothing is lost with it. A machine whose node is
 // not identified is never abandoned: pods may run on it.
-func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
+func (r *planning) patience(m *Machine, timeout time.Duration) time.Duration {
 	switch {
 	case m.Unidentified != "":
 		return notAwaited
@@ -188,7 +188,7 @@ func (r *round) patience(m *Machine, timeout time.Duration) time.Duration {
 
 // withoutNode returns since when a machine has had no node: since its order, or, if it had one, since its absence was
 // first observed. The node may have been deleted so that its kubelet registers again.
-func (r *round) withoutNode(m *Machine) time.Time {
+func (r *planning) withoutNode(m *Machine) time.Time {
 	if m.Node == "" {
 		return m.Ordered
 	}
@@ -260,7 +260,7 @@ func (o *Observation) Dead(now time.Time) []string {
 
 // missing returns, by flavor, how many desired machines were never created, if none was created for as long as a
 // machine may take to come.
-func (r *round) missing() map[string]int {
+func (r *planning) missing() map[string]int {
 	found := map[string]int{}
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]

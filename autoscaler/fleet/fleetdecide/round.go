@@ -195,7 +195,7 @@ type Event struct {
 //
 // The same arguments give the same actions, unless Stop differs.
 func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
-	r := newRound(o, m, c, now)
+	r := newPlanning(o, m, c, now)
 	r.settle()
 	r.fitImages()
 	r.learn()
@@ -207,8 +207,8 @@ func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	return r.actions
 }
 
-// round is one call of [Round].
-type round struct {
+// planning is one call of [Round].
+type planning struct {
 	o   *Observation
 	m   *Memory
 	c   Config
@@ -228,8 +228,8 @@ type round struct {
 	actions     Actions
 }
 
-func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
-	r := &round{
+func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
+	r := &planning{
 		o: o, m: m, c: c, now: now, state: o.State,
 		flavors: make(map[string]*Flavor, len(o.Flavors)), machines: make(map[string]*Machine, len(o.Machines)),
 		made: map[string]int{}, avoided: map[string]Avoidance{}, uncordoned: map[string]bool{}, gone: map[string]int{}, empty: map[string]int{}, releasing: map[string]bool{},
@@ -274,15 +274,15 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // wake decides again after at most that time.
-func (r *round) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wake, d)) }
+func (r *planning) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wake, d)) }
 
-func (r *round) recordEvent(e Event) { r.actions.Events = append(r.actions.Events, e) }
+func (r *planning) recordEvent(e Event) { r.actions.Events = append(r.actions.Events, e) }
 
 // avoids reports whether a flavor must not be ordered now.
-func (r *round) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
+func (r *planning) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
 
 // avoid starts or extends the back-off of a flavor of which a machine did not come, and returns it.
-func (r *round) avoid(flavor string) Avoidance {
+func (r *planning) avoid(flavor string) Avoidance {
 	a := r.avoided[flavor]
 	a.Flavor = flavor
 	if !r.avoids(flavor) { // else these were ordered earlier, and only found to be late after others
@@ -296,7 +296,7 @@ func (r *round) avoid(flavor string) Avoidance {
 // settle continues after a round that did not finish, because the process died or a write failed. What that round
 // ordered is observed, and is for the pods for which it was ordered. The rest is decided again: pods are still pending,
 // cordoned nodes still cordoned, late machines still late. A node to be drained may have become ready meanwhile.
-func (r *round) settle() {
+func (r *planning) settle() {
 	if !r.o.Interrupted {
 		return
 	}
@@ -317,7 +317,7 @@ func (r *round) settle() {
 }
 
 // learn records which machines have come since the last round.
-func (r *round) learn() {
+func (r *planning) learn() {
 	onOrder, startup := map[string]bool{}, map[string]string{}
 	for _, m := range r.all {
 		if m.Leaving {
@@ -351,7 +351,7 @@ func (r *round) learn() {
 // keepsTaint reports whether a node has kept a startup taint beyond the join timeout, so that it counts as permanent
 // for machines of its flavor, and emits an event. If the node has received no pod, the flavor is avoided like one whose
 // machines do not come: once the node is gone, nothing shows that the next one will have the taint too.
-func (r *round) keepsTaint(m *Machine, taint string) bool {
+func (r *planning) keepsTaint(m *Machine, taint string) bool {
 	if !slices.Contains(m.NodeState.Taints, taint) {
 		return false
 	}
@@ -367,7 +367,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 }
 
 // plan decides what to order, and which other nodes to cordon.
-func (r *round) plan() {
+func (r *planning) plan() {
 	s := &r.state
 	r.complete(s)
 	r.nominate()
@@ -401,7 +401,7 @@ func (r *round) plan() {
 
 // decidedFor returns the time since the first decision about each pending pod, and records the pods that are decided
 // about for the first time. While pods are gathered, there are no decisions about new ones.
-func (r *round) decidedFor() map[string]time.Duration {
+func (r *planning) decidedFor() map[string]time.Duration {
 	since, elapsed := make(map[string]time.Time, len(r.state.Pending)), make(map[string]time.Duration, len(r.state.Pending))
 	for i := range r.state.Pending {
 		name := r.state.Pending[i].Name
@@ -419,7 +419,7 @@ func (r *round) decidedFor() map[string]time.Duration {
 }
 
 // complete adds to the state what follows from the configuration and the memory.
-func (r *round) complete(s *cluster.State) {
+func (r *planning) complete(s *cluster.State) {
 	s.Flavors = slices.DeleteFunc(s.Flavors, func(f cluster.Flavor) bool {
 		if !r.avoids(f.Name) {
 			return r.flavors[f.Name] == nil
@@ -454,7 +454,7 @@ func open(n *cluster.Node) {
 
 // cordon decides which nodes to cordon. Those of an exchange are cordoned once their replacements are ordered; their
 // pods stay until there is room for all of them.
-func (r *round) cordon() {
+func (r *planning) cordon() {
 	d := &r.actions.Fleet
 	before := len(r.actions.Cordon)
 	for _, release := range d.Release {
@@ -474,7 +474,7 @@ func (r *round) cordon() {
 }
 
 // release leaves out machines of flavors whose number changes otherwise in this round: they are released in the next.
-func (r *round) release() {
+func (r *planning) release() {
 	changes := map[string]bool{}
 	for _, o := range r.actions.Orders {
 		changes[o.Flavor] = true

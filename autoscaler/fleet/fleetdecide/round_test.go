@@ -28,7 +28,7 @@ type scene struct {
 
 func newScene() *scene {
 	s := &scene{
-		m: NewMemory(moves.Config{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict}, 5*minute, midnight.Add(-time.Hour)),
+		m: NewMemory(moves.DrainConfig{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict}, 5*minute, midnight.Add(-time.Hour)),
 		c: Config{
 			Act: true, Class: class.Any, MaxUnavailable: intstr.FromString("100%"), Interval: minute, ExpectedLag: 2 * minute, BackOff: 5 * minute,
 			Empty: true, UnderUsed: true, Horizon: time.Hour, DrainTimeout: 5 * minute, ReleaseDelay: releaseDelay,
@@ -276,7 +276,7 @@ func TestAClockThatWasAheadHoldsNothingForLongerThanOneThatWasRight(t *testing.T
 
 	s = newScene()
 	s.flavor("small").AvoidUntil = ahead
-	if got := newRound(&s.Observation, s.m, s.c, midnight).avoided["small"].Until.Sub(midnight); got != 80*minute {
+	if got := newPlanning(&s.Observation, s.m, s.c, midnight).avoided["small"].Until.Sub(midnight); got != 80*minute {
 		t.Errorf("a flavor is avoided for %v, want no more than 80m", got)
 	}
 	s.ready("b", "small")

@@ -49,7 +49,7 @@ func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int)
 			return nil
 		}
 		if !transient(err) || failures >= maxTries {
-			return p.decide(ctx, s, flavor, err)
+			return p.handleRefusal(ctx, s, flavor, err)
 		}
 		if err := await(ctx, pause(failures, rand.Float64())); err != nil {
 			return err
@@ -149,7 +149,7 @@ func serverName(fleet, intent, flavor string, ordinal int) string {
 }
 
 // decide handles an error of an order. The available flavors are known better then, so the fleet decides again.
-func (p *Provider) decide(ctx context.Context, s *session, flavor string, err error) error {
+func (p *Provider) handleRefusal(ctx context.Context, s *session, flavor string, err error) error {
 	refused := &provider.Refused{}
 	switch {
 	case errors.As(err, &refused):

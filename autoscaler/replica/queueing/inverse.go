@@ -50,7 +50,7 @@ func Inverse(lambda, mu, w float64, most int) (int, error) {
 	if least > most {
 		return 0, fmt.Errorf("%w: %.6g requests/s require more than %d servers of %.6g/s each", ErrUnreachable, lambda, most, mu)
 	}
-	p := probe{lambda: lambda, mu: mu, load: lambda / mu, at: 0, blocks: 1}
+	p := sizing{lambda: lambda, mu: mu, load: lambda / mu, at: 0, blocks: 1}
 	p = p.to(least)
 	if p.response() <= w {
 		return least, nil
@@ -70,23 +70,23 @@ func Inverse(lambda, mu, w float64, most int) (int, error) {
 	return enough, nil
 }
 
-// probe is a number of servers with its B, from which greater numbers can be computed cheaply.
-type probe struct {
+// sizing is a number of servers with its B, from which greater numbers can be computed cheaply.
+type sizing struct {
 	lambda, mu, load float64
 	at               int
 	blocks           float64
 }
 
-func (p probe) to(n int) probe {
+func (p sizing) to(n int) sizing {
 	p.blocks = continueBlocks(p.blocks, p.at, n, p.load)
 	p.at = n
 	return p
 }
 
-func (p probe) response() float64 { return System{p.at, p.lambda, p.mu}.response(p.blocks) }
+func (p sizing) response() float64 { return System{p.at, p.lambda, p.mu}.response(p.blocks) }
 
 // bracket doubles its stride from p, which has too few servers, until there are enough.
-func (p probe) bracket(w float64, most int) (tooFew probe, enough int, err error) {
+func (p sizing) bracket(w float64, most int) (tooFew sizing, enough int, err error) {
 	for stride := 1; ; stride *= 2 {
 		next := p.to(min(p.at+stride, most))
 		switch {

@@ -35,7 +35,7 @@ func allUnlike() State {
 }
 
 func BenchmarkHTA(b *testing.B) {
-	limits := Config{Worker: Resources{MilliCores: 16000, MemoryBytes: 64 << 30}, Max: 1000, InitTime: 157 * time.Second, Cycle: 30 * time.Second}
+	limits := Pool{Worker: Resources{MilliCores: 16000, MemoryBytes: 64 << 30}, Max: 1000, InitTime: 157 * time.Second, Cycle: 30 * time.Second}
 	for _, bc := range []struct {
 		name  string
 		state State

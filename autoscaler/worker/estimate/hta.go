@@ -22,7 +22,7 @@ import (
 // even if Workers shows none of them.
 //
 // It fails on invalid limits or an invalid state, and then returns no plan.
-func HTA(c Config, s State, now time.Time) (Plan, error) {
+func HTA(c Pool, s State, now time.Time) (Plan, error) {
 	if err := check(c, s); err != nil {
 		return Plan{}, err
 	}
@@ -45,7 +45,7 @@ func HTA(c Config, s State, now time.Time) (Plan, error) {
 	return p, nil
 }
 
-func check(c Config, s State) error {
+func check(c Pool, s State) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("limits of the pool: %w", err)
 	}
@@ -57,7 +57,7 @@ func check(c Config, s State) error {
 
 // outset returns a plan to do nothing, with what is foreseen, and the number of workers that would hold all waiting
 // tasks.
-func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
+func outset(c Pool, s State, o Outlook) (p Plan, wanted int) {
 	p.Recheck = c.Cycle
 	for i := range o.Waiting {
 		p.Waiting += o.Waiting[i].Count
@@ -76,7 +76,7 @@ func (p *Plan) prospects() string {
 
 // settling returns the time until the next resize is allowed. A resize in the future means that the clock was set back;
 // it counts as now.
-func settling(c Config, s State, now time.Time) time.Duration {
+func settling(c Pool, s State, now time.Time) time.Duration {
 	if s.Resized.IsZero() {
 		return 0
 	}
@@ -85,7 +85,7 @@ func settling(c Config, s State, now time.Time) time.Duration {
 
 // restore brings a pool back within its limits, if these have changed or workers were lost. It drains the workers that
 // are idle soonest, ties from the end of the order.
-func (p *Plan) restore(c Config, s State) {
+func (p *Plan) restore(c Pool, s State) {
 	if missing := c.Min - s.serving(); missing > 0 {
 		p.Add = missing
 		p.Recheck = c.InitTime
@@ -106,7 +106,7 @@ func (p *Plan) restore(c Config, s State) {
 }
 
 // add adds the wanted workers, if any.
-func (p *Plan) add(c Config, s State, wanted int) {
+func (p *Plan) add(c Pool, s State, wanted int) {
 	room := max(0, c.Max-s.serving())
 	switch {
 	case wanted > 0:

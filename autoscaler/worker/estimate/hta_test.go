@@ -12,7 +12,7 @@ import (
 var (
 	threeCores = Resources{MilliCores: 3000, MemoryBytes: 12}
 	oneCore    = Resources{MilliCores: 1000, MemoryBytes: 1}
-	limits     = Config{Worker: threeCores, Max: 20, InitTime: 157 * time.Second, Cycle: 30 * time.Second}
+	limits     = Pool{Worker: threeCores, Max: 20, InitTime: 157 * time.Second, Cycle: 30 * time.Second}
 	noon       = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -52,7 +52,7 @@ func TestHTA(t *testing.T) {
 
 	tests := []struct {
 		name   string
-		limits Config
+		limits Pool
 		state  State
 		add    int
 		drain  []string
@@ -95,7 +95,7 @@ func TestHTA(t *testing.T) {
 }
 
 // keepsItsPromises checks the guarantees of plans.
-func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
+func keepsItsPromises(t *rapid.T, c Pool, s State, now time.Time, p Plan) {
 	serving := 0
 	for _, w := range s.Workers {
 		if !w.Draining {
@@ -127,8 +127,8 @@ func keepsItsPromises(t *rapid.T, c Config, s State, now time.Time, p Plan) {
 	}
 }
 
-var anyLimits = rapid.Custom(func(t *rapid.T) Config {
-	c := Config{Worker: Resources{MilliCores: 3000, MemoryBytes: 6, DiskBytes: 8}, InitTime: window, Cycle: 5 * time.Second}
+var anyLimits = rapid.Custom(func(t *rapid.T) Pool {
+	c := Pool{Worker: Resources{MilliCores: 3000, MemoryBytes: 6, DiskBytes: 8}, InitTime: window, Cycle: 5 * time.Second}
 	c.Min = rapid.IntRange(0, 3).Draw(t, "min")
 	c.Max = c.Min + rapid.IntRange(0, 6).Draw(t, "max")
 	return c
@@ -169,7 +169,7 @@ func TestWhatCannotBeIsRefusedByName(t *testing.T) {
 		Waiting: []Batch{{Category: "t", Count: 1}},
 	}
 	for _, tc := range []struct {
-		limits Config
+		limits Pool
 		state  State
 		want   []string
 	}{

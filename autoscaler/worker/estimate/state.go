@@ -122,8 +122,8 @@ type State struct {
 	Resized time.Time
 }
 
-// Config has the limits of a pool.
-type Config struct {
+// Pool has the limits of a pool.
+type Pool struct {
 	// Worker is the size of a new worker.
 	Worker Resources
 	// Min and Max bound the number of workers that are not draining. Both may be 0.
@@ -152,7 +152,7 @@ type Plan struct {
 }
 
 // Validate returns all faults of the limits.
-func (c Config) Validate() error {
+func (c Pool) Validate() error {
 	var errs input.Faults
 	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v: cores must be above 0, all others 0 or more", c.Worker)
 	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, must be 0 <= min <= max", c.Min, c.Max)

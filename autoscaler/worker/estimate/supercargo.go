@@ -40,7 +40,7 @@ func PatienceFor(initTime time.Duration) Patience {
 //
 // The guarantees of [HTA] on limits, resizes and errors hold here too. Recheck is one cycle, or the time until the
 // next resize is allowed.
-func Supercargo(c Config, s State, now time.Time) (Plan, error) {
+func Supercargo(c Pool, s State, now time.Time) (Plan, error) {
 	if err := check(c, s); err != nil {
 		return Plan{}, err
 	}

@@ -33,7 +33,7 @@ func TestSupercargo(t *testing.T) {
 	stranger := pool(0, 0)
 	stranger.Workers = nil
 	stranger.Waiting = []Batch{tasks(9, Unknown)}
-	at100 := Config{Worker: threeCores, Max: 50, InitTime: 100 * time.Second, Cycle: 5 * time.Second}
+	at100 := Pool{Worker: threeCores, Max: 50, InitTime: 100 * time.Second, Cycle: 5 * time.Second}
 
 	// One initialisation time is 100 s: Payback 25 s, Hold 50 s, Warmup 12.5 s.
 	tests := []struct {

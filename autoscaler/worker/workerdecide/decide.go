@@ -258,7 +258,7 @@ func phase(s *estimate.State) Phase {
 // plan runs the law, and restricts its plan to what is allowed.
 func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now time.Time) {
 	d.InitTime = m.initTime(c, f.Name)
-	limits := estimate.Config{
+	limits := estimate.Pool{
 		Worker: f.Worker, InitTime: d.InitTime, Cycle: c.Cycle,
 		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, // foreign workers are not limited
 	}

@@ -266,7 +266,7 @@ func newLaw(f workersFlags, worker estimate.Resources, pool *v1alpha1.WorkerPool
 	case "supercargo", "hta":
 		return &workers.Pool{Config: workerdecide.ConfigOf(pool)}, nil
 	case "hta-paper":
-		return &workers.PaperHTA{Limits: estimate.Config{Worker: worker, Min: f.minWorkers, Max: f.maxWorkers, Cycle: cmp.Or(f.cycle, 30*time.Second)}}, nil
+		return &workers.PaperHTA{Limits: estimate.Pool{Worker: worker, Min: f.minWorkers, Max: f.maxWorkers, Cycle: cmp.Or(f.cycle, 30*time.Second)}}, nil
 	}
 	var percent int
 	if n, err := fmt.Sscanf(f.law, "hpa-%d", &percent); n != 1 || err != nil || f.law != fmt.Sprintf("hpa-%d", percent) || percent < 1 || percent > 100 {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	hostprobe "supercargo.dev/supercargo/descheduler/agent/detect"
+	"supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/meterapi"
 	"supercargo.dev/supercargo/energy/probe"
@@ -106,7 +106,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 	if err != nil {
 		return report, err
 	}
-	hardware, err := (hostprobe.Host{Root: "/"}).Hardware(runtime.GOARCH)
+	hardware, err := (detect.Host{Root: "/"}).Hardware(runtime.GOARCH)
 	if err != nil {
 		return report, err
 	}

@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// Config configures decisions.
-type Config struct {
+// Limits configures decisions.
+type Limits struct {
 	// Act allows reservations and Jobs; otherwise they are only reported.
 	Act bool
 	// AtOnce is the maximum number of machine types to probe at the same time, at least 1.
@@ -120,7 +120,7 @@ type Step struct {
 
 // Decide returns one step for each type, in order of name. The order is also that of precedence.
 // It does not change its arguments.
-func Decide(c Config, types []Type, now time.Time) []Step {
+func Decide(c Limits, types []Type, now time.Time) []Step {
 	types = slices.Clone(types)
 	slices.SortFunc(types, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
 	busy := 0
@@ -157,7 +157,7 @@ func reserved(n Node) bool { return !n.Reserved.IsZero() }
 func (t *Type) needs() bool { return t.Hardware != "" && t.Probed != t.Hardware }
 
 // withJob continues or cancels a probe.
-func (c Config) withJob(t *Type) Step {
+func (c Limits) withJob(t *Type) Step {
 	job := t.Job
 	switch job.State {
 	case Leaving:
@@ -193,7 +193,7 @@ func (c Config) withJob(t *Type) Step {
 }
 
 // withReservation starts the probe on the reserved node, or frees the node.
-func (c Config) withReservation(t *Type, now time.Time) Step {
+func (c Limits) withReservation(t *Type, now time.Time) Step {
 	var first *Node
 	for i := range t.Nodes {
 		node := &t.Nodes[i]
@@ -216,7 +216,7 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 }
 
 // invalid returns why a node cannot be probed; "" if it can.
-func (c Config) invalid(t *Type, n *Node) (reason, why string) {
+func (c Limits) invalid(t *Type, n *Node) (reason, why string) {
 	switch {
 	case !c.Act:
 		return v1alpha1.ProfileReasonNotActing, "--probing is not Act"
@@ -237,7 +237,7 @@ func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 }
 
 // begin selects a node for a probe: the first suitable one by name.
-func (c Config) begin(t *Type, busy int, now time.Time) Step {
+func (c Limits) begin(t *Type, busy int, now time.Time) Step {
 	switch {
 	case t.Hardware == "":
 		return Step{Reason: v1alpha1.ProfileReasonHardwareUnknown, Message: "no node agent has reported the hardware of its machines"}
@@ -255,7 +255,7 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	why := "the machine type has no node"
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		if _, invalid := (Config{Act: true}).invalid(t, n); invalid != "" {
+		if _, invalid := (Limits{Act: true}).invalid(t, n); invalid != "" {
 			why = "node " + n.Name + ": " + invalid
 			continue
 		}
@@ -268,7 +268,7 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 }
 
 // backoff returns the wait after a number of failures.
-func (c Config) backoff(failures int) time.Duration {
+func (c Limits) backoff(failures int) time.Duration {
 	wait := c.Backoff
 	for range failures - 1 {
 		if wait >= c.MostBackoff/2 {

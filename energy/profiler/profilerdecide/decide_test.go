@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-var acting = Config{Act: true, AtOnce: 1, Settle: 5 * time.Second, Backoff: time.Minute, MostBackoff: time.Hour}
+var acting = Limits{Act: true, AtOnce: 1, Settle: 5 * time.Second, Backoff: time.Minute, MostBackoff: time.Hour}
 
 // fresh returns a type with an empty node that has never been probed.
 func fresh(change ...func(*Type)) Type {
