@@ -279,21 +279,24 @@ e2e-openstack e2e-openstack-nightly: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST)
 	go test -c -tags openstack -o /dev/null ./test/e2e/openstack
 	$(with_bin) hack/openstack/openstack.sh run $(call go_test,$@,-tags openstack -count 1 -parallel 3 -timeout 60m $(suite) ./test/e2e/openstack)
 
+# Where nodes leave their logs.
+e2e-nodes e2e-nodes-nightly e2e-install e2e-upgrade e2e-scheduling soak-migration chaos-nodes bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
+
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-e2e-nodes e2e-nodes-nightly: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-nodes: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
 e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
 e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
 	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
 
-e2e-install: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -skip '^($(k8s_suite)|$(chaos_nodes)|$(upgrade))$$' ./test/e2e/install/...)
+	$(call on_kubeadm,$@,60m,-skip '^($(k8s_suite)|$(chaos_nodes)|$(upgrade))$$' ./test/e2e/install/...)
 
+# on_kubeadm NAME,TIMEOUT,FLAGS: tests on a cluster that kubeadm makes.
+on_kubeadm  = $(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$(1),-tags install -count 1 -timeout $(2) $(3))
 k8s_suite   := TestKubernetesOwnTestsOfItsSchedulerPass
 chaos_nodes := TestNothingIsLostOnRealNodesWhateverFails
 upgrade     := TestAPodMovesDuringAnUpgradeFromTheVersionBeforeAndARollback
@@ -302,15 +305,13 @@ upgrade     := TestAPodMovesDuringAnUpgradeFromTheVersionBeforeAndARollback
 UPGRADE_FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 BEFORE       := $(abspath $(DIST))/before
 
-e2e-upgrade: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-upgrade: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Upgrade such a cluster from an earlier version (UPGRADE_FROM, by default the last tag) and roll back, while pods move (Debian 12, root).
 	@test -n "$(UPGRADE_FROM)" || { echo "There is no tag to upgrade from: set UPGRADE_FROM to a revision." >&2; exit 2; }
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
 	rm -rf $(BEFORE) && mkdir $(BEFORE) && git archive "$(UPGRADE_FROM)" | tar -x -C $(BEFORE)
 	$(MAKE) --no-print-directory -C $(BEFORE) images VERSION="$(UPGRADE_FROM)" IMAGE_TAG=before
-	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@,-tags install -count 1 -timeout 60m -run '^$(upgrade)$$' ./test/e2e/install -before $(BEFORE))
+	$(call on_kubeadm,$@,60m,-run '^$(upgrade)$$' ./test/e2e/install -before $(BEFORE))
 
-e2e-scheduling: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-scheduling: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Run the tests of Kubernetes that are named [sig-scheduling] on such a cluster, with our scheduler in place of its own; what differs (half an hour or more).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
 	$(with_tools) hack/nodes/nodes.sh run-suite $(call go_test,$@,-tags install -count 1 -timeout 4h -run '^$(k8s_suite)$$' ./test/e2e/install)
@@ -327,7 +328,6 @@ e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behi
 
 KILL_SEED ?= 1
 
-soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); results in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
@@ -344,10 +344,9 @@ chaos: $(CHAOS_NEEDS) | $(DIST) ## Inject one fault after another for CHAOS_LAST
 	rm -rf $(DIST)/chaos
 	$(call chaos_test,TestNothingIsLostWhateverFails) -lasts $(CHAOS_LASTS) -only '$(CHAOS_ONLY)' -out $(abspath $(DIST))/chaos -report $(abspath $(DIST))/chaos.json
 
-chaos-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
 chaos-nodes: $(BIN)/kubectl $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## The same on a cluster that kubeadm makes on this machine, with the images and charts, while pods move; results in dist/chaos-nodes.json (Debian 12, root).
 	$(MAKE) --no-print-directory images IMAGE_TAG=v0.1.0
-	$(with_tools) hack/nodes/nodes.sh run-kubeadm $(call go_test,$@-tests,-tags install -count 1 -timeout 24h -run '^$(chaos_nodes)$$' ./test/e2e/install \
+	$(call on_kubeadm,$@-tests,24h,-run '^$(chaos_nodes)$$' ./test/e2e/install \
 		-chaos-seed $(CHAOS_SEED) -chaos-lasts $(CHAOS_LASTS) -chaos-only "$(CHAOS_ONLY)" -chaos-report $(abspath $(DIST))/chaos-nodes.json)
 
 # SOAK_LASTS is another for make soak-consolidation.
@@ -375,6 +374,7 @@ site-serve: $(TOOLS)/hugo | $(DIST) ## Serve the site at http://localhost:1313, 
 
 ##@ Measure
 
+measure      = go run -buildvcs=false ./test/measure
 BENCH_COUNT ?= 10
 
 bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times; dist/bench.txt is for benchstat.
@@ -385,22 +385,22 @@ WORKLOADS ?= .
 
 bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp); JSON in dist/schedulerperf/.
 	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
-	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf -only '$(WORKLOADS)'
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(measure) scheduler --binary $(BIN)/schedulerperf.test --out $(DIST)/schedulerperf --only '$(WORKLOADS)'
 
 bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
-	go run -buildvcs=false ./test/measure simulate --binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
+	$(measure) simulate --binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
 
 POLICIES          ?= 1000
 POLICIES_INTERVAL ?= 250s
 POLICIES_LAST     ?= 6m
 
 bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
-	go run -buildvcs=false ./test/replicaperf -binary $(BIN)/autoscaler -policies $(POLICIES) -interval $(POLICIES_INTERVAL) -lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
+	$(measure) replicas --binary $(BIN)/autoscaler --policies $(POLICIES) --interval $(POLICIES_INTERVAL) --lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
 
 PLAN_ROUNDS ?= 3
 
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
-	go run -buildvcs=false ./test/planperf -supercargo $(BIN)/supercargo -karpenter $(BIN)/karpenter-peer -rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
+	$(measure) plan --supercargo $(BIN)/supercargo --karpenter $(BIN)/karpenter-peer --rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
 
 .PHONY: $(addprefix $(BIN)/,$(PEERS))
 $(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing here depends on them
@@ -409,9 +409,9 @@ $(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing he
 AUTOSCALER_ROUNDS ?= 3
 AUTOSCALER_FLAGS  ?=
 
-bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Compare NodeFleet and the real Karpenter on the same pods, live (AUTOSCALER_FLAGS=-help); a table, and JSON in dist/autoscalers.json.
-	$(with_bin) go run -buildvcs=false ./test/autoscalers -karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
-		-rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
+bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Compare NodeFleet and the real Karpenter on the same pods, live (AUTOSCALER_FLAGS=--help); a table, and JSON in dist/autoscalers.json.
+	$(with_bin) $(measure) autoscalers --karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
+		--rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
 
 # Karpenter's operator with its kwok provider, as it comes and with its constant waits cut
 # for compressed time. Its sources are not ours: the second is built from a changed copy.
@@ -437,13 +437,12 @@ PROBE_ROUNDS ?= 7
 PROBE_QUIET  ?= 0
 
 bench-probe: $(BIN)/node-agent | $(DIST) ## Measure how well profiles learned from probes under two CPU limits predict other sizes (root); JSON in dist/probe.json.
-	go run -buildvcs=false ./test/measure probe --node-agent $(BIN)/node-agent --rounds $(PROBE_ROUNDS) --quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
+	$(measure) probe --node-agent $(BIN)/node-agent --rounds $(PROBE_ROUNDS) --quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
 
 bench-openstack: | $(DIST) ## Measure creating 50 OpenStack servers and listing 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
 	OPENSTACK_NICE=0 OPENSTACK_MEASURED=$(abspath $(DIST))/openstack.json hack/openstack/openstack.sh run $(DIST)/openstack-speed.test -test.v -test.run TestSpeed -test.timeout 2h
 
-bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 bench-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Measure moves of 0 to 1024 MiB between real nodes (Debian 12, root); JSON in dist/migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 1h -v -run '^$$' -bench BenchmarkMigration -benchtime 9x ./test/e2e/nodes/migration \
 		-bench-report $(abspath $(DIST))/migration.json
@@ -458,10 +457,10 @@ experiments: $(BIN)/supercargo $(BIN)/supercargo-lab | $(DIST) ## Run the experi
 		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS); done
 
 sensitivity: ## Vary the parameters that the HTAS paper does not specify, one at a time; a table of savings, takes half an hour.
-	go run -buildvcs=false ./test/measure sensitivity --seeds $(HTAS_SEEDS)
+	$(measure) sensitivity --seeds $(HTAS_SEEDS)
 
 consolidation: ## Run the experiments of the HTAS paper with pods that leave emptied machines by eviction, migration or both; a table, takes minutes.
-	go run -buildvcs=false ./test/measure consolidation --seeds $(HTAS_SEEDS)
+	$(measure) consolidation --seeds $(HTAS_SEEDS)
 
 ##@ Check
 
@@ -517,21 +516,20 @@ images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images
 
 .PHONY: $(addprefix image-,$(BINARIES))
 $(addprefix image-,$(BINARIES)): image-%:
-	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
-		$(GO_BUILD) -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
-	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
-		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
-		-out $(abspath $(DIST))/images/$*.tar
+	$(on_platform) $(GO_BUILD) -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
+	$(call pack_image,$*,$*:$(IMAGE_TAG),$*)
+
+# pack_image BINARY,NAME:TAG,FILE: writes an image of what was built for PLATFORM.
+on_platform = GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM)))
+pack_image  = go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$(1) -tag $(IMAGE_REPO)/$(2) \
+	-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) -out $(abspath $(DIST))/images/$(3).tar
 
 # Apart from images: cold, each takes as long as a first build.
 .PHONY: images-kubernetes $(addprefix image-kube-scheduler-,$(K8S_LATER))
 images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the images of kube-scheduler for later versions of Kubernetes to dist/images/, tagged IMAGE_TAG-kubernetes1.36 and so on.
 $(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
-	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
-		$(call k8s_build,$*,$(OUR_LDFLAGS)) -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
-	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/kubernetes/$*/kube-scheduler \
-		-tag $(IMAGE_REPO)/kube-scheduler:$(IMAGE_TAG)-kubernetes$* -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) \
-		-platform $(PLATFORM) -out $(abspath $(DIST))/images/kube-scheduler-kubernetes$*.tar
+	$(on_platform) $(call k8s_build,$*,$(OUR_LDFLAGS)) -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
+	$(call pack_image,kubernetes/$*/kube-scheduler,kube-scheduler:$(IMAGE_TAG)-kubernetes$*,kube-scheduler-kubernetes$*)
 
 charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
 	$(TOOLS)/helm package manifests/helm/supercargo manifests/helm/supercargo-crds --destination $(DIST)/charts

@@ -7,17 +7,25 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"supercargo.dev/supercargo/test/measure/autoscalers"
+	"supercargo.dev/supercargo/test/measure/dump"
+	"supercargo.dev/supercargo/test/measure/plan"
+	"supercargo.dev/supercargo/test/measure/replicas"
+	"supercargo.dev/supercargo/test/measure/scheduler"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard())
 	root := &cobra.Command{Use: "measure", Short: "Measure programs and policies", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(simulateCommand(), probeCommand(), sensitivityCommand(), consolidationCommand())
+	root.AddCommand(simulateCommand(), probeCommand(), sensitivityCommand(), consolidationCommand(),
+		autoscalers.Command(), dump.Command(), plan.Command(), replicas.Command(), scheduler.Command())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {

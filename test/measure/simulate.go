@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/test/measure/process"
 )
 
 // Figures contains the measurements of one run.
@@ -116,15 +114,8 @@ func steady(from, dir, horizon string) (string, error) {
 
 // measure runs a simulation once.
 func (f *Figures) measure(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, binary, "simulate", "-f", f.Scenario, "--policy", f.Policy, "-o", "json", "--deterministic")
-	start := time.Now()
-	out, err := cmd.Output()
-	took := time.Since(start).Seconds()
+	out, used, err := process.Output(ctx, binary, "simulate", "-f", f.Scenario, "--policy", f.Policy, "-o", "json", "--deterministic")
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
 		return err
 	}
 	var doc struct {
@@ -135,13 +126,9 @@ func (f *Figures) measure(ctx context.Context, binary string) error {
 	if err := json.Unmarshal(out, &doc); err != nil {
 		return err
 	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return errors.New("this system does not tell the memory of a process")
-	}
 	f.Pods, f.Pending = doc.Policies[0].Pods.Submitted, doc.Policies[0].Pods.Pending
-	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
-	if f.Seconds == 0 || took < f.Seconds {
+	f.PeakMemoryMiB = max(f.PeakMemoryMiB, used.PeakMemoryMiB)
+	if took := used.Time.Seconds(); f.Seconds == 0 || took < f.Seconds {
 		f.Seconds = took
 	}
 	return nil

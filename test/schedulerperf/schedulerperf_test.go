@@ -1,7 +1,7 @@
 // Package schedulerperf measures Supercargo's scheduler against the stock one with Kubernetes' own
 // scheduler_perf: a real API server and etcd, a real scheduler, and nodes that are only objects.
 //
-// `make bench-scheduler` runs it with the program in run/, which starts each workload in its own process:
+// `make bench-scheduler` runs it with test/measure/scheduler, which starts each workload in its own process:
 // scheduler_perf does not reset the histogram of the algorithm's duration, so a second workload in one
 // process would report the mean of both. An etcd binary must be on PATH.
 package schedulerperf

@@ -7,8 +7,8 @@ import (
 )
 
 // TestCommandsPrintWhatTheyPrintedBefore compares with testdata/golden, byte for byte: the
-// decisions of a seed, and about a cluster of six nodes that test/auditdump made with -nodes 6 -pods 40 -seed 5,
-// change only on purpose. Write the files again with
+// decisions of a seed, and about a cluster of six nodes that go run ./test/measure dump made with --nodes 6 --pods 40
+// --seed 5, change only on purpose. Write the files again with
 //
 //	go test ./cmd/supercargo/cli -run PrintWhatTheyPrintedBefore -update
 func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {

@@ -29,7 +29,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
-	"supercargo.dev/supercargo/descheduler/checkpoint/procfs"
 )
 
 const (
@@ -111,7 +110,7 @@ func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, err
 	for _, process := range answer.GetProcesses() {
 		pids = append(pids, int(process.GetPid()))
 	}
-	return procfs.Memory(c.Proc, pids)
+	return memoryOf(c.Proc, pids)
 }
 
 // imageID returns the ID of the container's image. The name in the pod may refer to another image

@@ -57,7 +57,7 @@ const decided = "{ timeout 100 bin/descheduler --kubeconfig playground.kubeconfi
 var Places = []Place{
 	// Building, testing, measuring.
 	{Command: `make bench-|go test .* -bench `, Reason: measures},
-	{Pages: `benchmarks`, Command: `go run ./test/auditdump|/usr/bin/time|supercargo replicas|sed `, Reason: measures},
+	{Pages: `benchmarks`, Command: `go run ./test/measure dump|/usr/bin/time|supercargo replicas|sed `, Reason: measures},
 	{Command: `make demo$`, Test: "TestMakeDemoSaysFirstThatItTakesMinutes"},
 	{Command: `make (images|release|verify-release) `, Reason: suite},
 	{Command: `make( |$)`, Reason: suite},

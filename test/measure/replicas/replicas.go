@@ -1,23 +1,24 @@
-// Command replicaperf measures the cost of many ReplicaPolicies for one autoscaler: CPU, memory, evaluations
-// and writes, and prints JSON. The API server is real, measurements come from a server that implements
+// Package replicas measures the cost of many ReplicaPolicies for one autoscaler: CPU, memory, evaluations
+// and writes. The API server is real, measurements come from a server that implements
 // Prometheus' API, and the autoscaler is the program itself. Pods exist only as objects: nothing runs.
-package main
+package replicas
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/measure/process"
 )
 
 // Summary is the output.
@@ -49,20 +50,19 @@ type options struct {
 	interval, last time.Duration
 }
 
-func main() {
+// Command returns the subcommand that measures ReplicaPolicies.
+func Command() *cobra.Command {
 	var o options
-	flag.StringVar(&o.binary, "binary", "bin/autoscaler", "autoscaler")
-	flag.IntVar(&o.policies, "policies", 1000, "how many policies")
-	flag.DurationVar(&o.interval, "interval", 250*time.Second, "control interval; each policy looks ten times in it")
-	flag.DurationVar(&o.last, "lasts", 2*time.Minute, "for how long to measure")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "replicaperf:", err)
-		os.Exit(1)
+	cmd := &cobra.Command{
+		Use: "replicas", Short: "Measure what ReplicaPolicies cost one autoscaler", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
+	f := cmd.Flags()
+	f.StringVar(&o.binary, "binary", "bin/autoscaler", "autoscaler")
+	f.IntVar(&o.policies, "policies", 1000, "how many policies")
+	f.DurationVar(&o.interval, "interval", 250*time.Second, "control interval; each policy looks ten times in it")
+	f.DurationVar(&o.last, "lasts", 2*time.Minute, "for how long to measure")
+	return cmd
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -81,26 +81,23 @@ func run(ctx context.Context, o options) (err error) {
 	if err := populate(ctx, site.Client, o.policies, o.interval); err != nil {
 		return err
 	}
-	metrics, err := freeAddress()
+	metrics, err := process.FreeAddress()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, binary, "--kubeconfig", site.KubeconfigPath(), "--leader-elect=false", "--metrics-url", source.URL,
+	log, err := os.CreateTemp("", "autoscaler-*.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, "--kubeconfig", site.KubeconfigPath(), "--leader-elect=false", "--metrics-url", source.URL,
 		"--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	log, err := os.CreateTemp("", "replicaperf-*.log")
+	fmt.Fprintf(os.Stderr, "starting the autoscaler, which logs to %s\n", log.Name())
+	stop, err := process.Start(cmd, log)
 	if err != nil {
 		return err
 	}
-	cmd.Stdout, cmd.Stderr = log, log
-	fmt.Fprintf(os.Stderr, "starting the autoscaler, which logs to %s\n", log.Name())
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // ended by the signal
-	}()
+	defer func() { err = errors.Join(err, stop()) }()
 	summary, err := measure(ctx, o, cmd.Process.Pid, metrics, source)
 	if err != nil {
 		return err
@@ -112,32 +109,32 @@ func run(ctx context.Context, o options) (err error) {
 // then computes the difference of two readings.
 func measure(ctx context.Context, o options, pid int, metrics string, source *source) (*Summary, error) {
 	fmt.Fprintln(os.Stderr, "waiting for the first evaluations")
-	for deadline := time.Now().Add(5 * time.Minute); ; {
+	var evaluations float64
+	var unread error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		r, err := read(ctx, pid, metrics, source)
-		if err == nil && r.evaluations >= float64(o.policies)*3/2 {
-			break
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("wait for the first evaluations: %v of them, %w", r.evaluations, err)
-		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return nil, err
-		}
+		evaluations, unread = r.evaluations, err
+		return err == nil && evaluations >= float64(o.policies)*3/2, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for the first evaluations: %v of them: %w", evaluations, errors.Join(err, unread))
 	}
 	fmt.Fprintf(os.Stderr, "measuring for %v\n", o.last)
 	before, err := read(ctx, pid, metrics, source)
 	if err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, o.last); err != nil {
-		return nil, err
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(o.last):
 	}
 	after, err := read(ctx, pid, metrics, source)
 	if err != nil {
 		return nil, err
 	}
 	seconds := after.at.Sub(before.at).Seconds()
-	evaluations := after.evaluations - before.evaluations
+	evaluations = after.evaluations - before.evaluations
 	return &Summary{
 		Policies: o.policies, Pods: o.policies * podsOfEach, IntervalSeconds: o.interval.Seconds(), MeasuredSeconds: seconds,
 		Cores: (after.cpu - before.cpu).Seconds() / seconds, PeakMemoryMiB: after.peakMiB,
@@ -145,13 +142,4 @@ func measure(ctx context.Context, o options, pid int, metrics string, source *so
 		ScalingsPerSecond: (after.scalings - before.scalings) / seconds, StatusWritesPerSecond: (after.writes - before.writes) / seconds,
 		DecisionMicroseconds: 1e6 * (after.deciding - before.deciding) / evaluations, Missing: after.missing - before.missing,
 	}, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

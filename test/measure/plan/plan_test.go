@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"errors"
@@ -17,15 +17,15 @@ func TestTheSameSeedDrawsTheSameWorkload(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		first, err := s.write(dir, "../data", 1)
+		first, err := s.write(dir, "../../data", 1)
 		if err != nil {
 			t.Fatalf("%s, %d pods: %v", s.name, s.pods, err)
 		}
-		again, err := s.write(dir, "../data", 1)
+		again, err := s.write(dir, "../../data", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := s.write(dir, "../data", 2)
+		other, err := s.write(dir, "../../data", 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestTheSameSeedDrawsTheSameWorkload(t *testing.T) {
 }
 
 func TestOnlyTheGeneralFamiliesAreChosen(t *testing.T) {
-	w, err := specs[0].write(t.TempDir(), "../data", 1)
+	w, err := specs[0].write(t.TempDir(), "../../data", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestPodsBeyondAQuarterOfTheLargestMachineAreRefused(t *testing.T) {
 	s.draw = func(*rand.Rand, int) ([]byte, string) {
 		return []byte("name,cpu_milli,memory_mib\nhuge,100000,1\n"), "csv"
 	}
-	if _, err := s.write(t.TempDir(), "../data", 1); err == nil {
+	if _, err := s.write(t.TempDir(), "../../data", 1); err == nil {
 		t.Error("a pod of 100 CPUs is let in")
 	}
 }

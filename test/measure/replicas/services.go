@@ -1,11 +1,10 @@
-package main
+package replicas
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -134,13 +133,4 @@ func newSource() *source {
 		}})
 	}))
 	return s
-}
-
-// freeAddress returns an address of this machine without a listener.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

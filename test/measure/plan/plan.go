@@ -1,20 +1,20 @@
-// Command planperf compares `supercargo plan` with the greedy algorithm and with Karpenter's scheduler: the
+// Package plan compares `supercargo plan` with the greedy algorithm and with Karpenter's scheduler: the
 // cost of their plans, their time and their memory. Each runs in its own process, in turn, on the same files.
-// Package plancheck checks every plan before it counts. The command prints JSON.
+// Package plancheck checks every plan before it counts. The result is JSON.
 //
 // Only prices, gaps and ratios apply to other machines.
-package main
+package plan
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
@@ -26,22 +26,21 @@ type settings struct {
 	patience                          time.Duration
 }
 
-func main() {
+// Command returns the subcommand that measures plans.
+func Command() *cobra.Command {
 	var s settings
-	flag.StringVar(&s.supercargo, "supercargo", "bin/supercargo", "supercargo")
-	flag.StringVar(&s.karpenter, "karpenter", "bin/karpenter-peer", "the program of test/peers/karpenter")
-	flag.StringVar(&s.data, "data", "test/data", "folder of catalogues")
-	flag.StringVar(&s.only, "only", "", "run the workloads whose names contain this")
-	flag.IntVar(&s.rounds, "rounds", 3, "how often to run each")
-	flag.DurationVar(&s.patience, "patience", 5*time.Minute, "give up on a run after this")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, s)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "planperf:", err)
-		os.Exit(1)
+	cmd := &cobra.Command{
+		Use: "plan", Short: "Compare plans with those of greedy and of Karpenter's scheduler", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), s) },
 	}
+	f := cmd.Flags()
+	f.StringVar(&s.supercargo, "supercargo", "bin/supercargo", "supercargo")
+	f.StringVar(&s.karpenter, "karpenter", "bin/karpenter-peer", "the program of test/peers/karpenter")
+	f.StringVar(&s.data, "data", "test/data", "folder of catalogues")
+	f.StringVar(&s.only, "only", "", "run the workloads whose names contain this")
+	f.IntVar(&s.rounds, "rounds", 3, "how often to run each")
+	f.DurationVar(&s.patience, "patience", 5*time.Minute, "give up on a run after this")
+	return cmd
 }
 
 // Summary is the output.
@@ -51,7 +50,7 @@ type Summary struct {
 }
 
 func run(ctx context.Context, s settings) (err error) {
-	dir, err := os.MkdirTemp("", "planperf")
+	dir, err := os.MkdirTemp("", "measure")
 	if err != nil {
 		return err
 	}

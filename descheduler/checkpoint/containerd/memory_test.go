@@ -1,4 +1,4 @@
-package procfs
+package containerd
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func TestMemoryOfProcessesIsAddedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := Memory(proc, []int{7, 9, 10}); err != nil || got != 20<<10 {
+	if got, err := memoryOf(proc, []int{7, 9, 10}); err != nil || got != 20<<10 {
 		t.Errorf("the memory is %d (%v), want %d: 10 has ended", got, err, 20<<10)
 	}
 }

@@ -1,30 +1,37 @@
-// Program auditdump prints a cluster in the format of kubectl get -A, to test `supercargo audit` on clusters
+// Package dump prints a cluster in the format of kubectl get -A, to test `supercargo audit` on clusters
 // of any size. The same flags produce the same bytes.
-package main
+package dump
 
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
-	"os"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
-func main() {
-	nodes := flag.Int("nodes", 30, "how many nodes")
-	pods := flag.Int("pods", 400, "how many pods, those of DaemonSets left out")
-	seed := flag.Uint64("seed", 1, "of the random numbers")
-	format := flag.String("o", "yaml", "yaml or json")
-	plain := flag.Bool("plain", false, "no pod demands anything of other pods")
-	flag.Parse()
-	if err := write(os.Stdout, *nodes, *pods, *seed, *format, *plain); err != nil {
-		log.Fatal(err)
+// Command returns the subcommand that prints a cluster.
+func Command() *cobra.Command {
+	var nodes, pods int
+	var seed uint64
+	var format string
+	var plain bool
+	cmd := &cobra.Command{
+		Use: "dump", Short: "Print a cluster of any size as kubectl get -A does", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return write(cmd.OutOrStdout(), nodes, pods, seed, format, plain)
+		},
 	}
+	f := cmd.Flags()
+	f.IntVar(&nodes, "nodes", 30, "how many nodes")
+	f.IntVar(&pods, "pods", 400, "how many pods, those of DaemonSets left out")
+	f.Uint64Var(&seed, "seed", 1, "of the random numbers")
+	f.StringVarP(&format, "output", "o", "yaml", "yaml or json")
+	f.BoolVar(&plain, "plain", false, "no pod demands anything of other pods")
+	return cmd
 }
 
 // write prints a List of the objects.

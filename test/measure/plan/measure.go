@@ -1,17 +1,14 @@
-package main
+package plan
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
-	"time"
+	"strings"
 
 	"supercargo.dev/supercargo/cli/planfile"
+	"supercargo.dev/supercargo/test/measure/process"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
@@ -104,16 +101,11 @@ func ratio(theirs, ours *Figures) float64 {
 func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 	limited, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	args := []string{"--pods", w.podsFile, "--flavors", w.flavorsFile}
-	cmd := exec.CommandContext(limited, s.karpenter, args...)
+	program, args := s.karpenter, []string{"--pods", w.podsFile, "--flavors", w.flavorsFile}
 	if f.Planner != "karpenter" {
-		cmd = exec.CommandContext(limited, s.supercargo, append([]string{"plan", "-o", "json", "--algorithm", f.Planner}, args...)...)
+		program, args = s.supercargo, append([]string{"plan", "-o", "json", "--algorithm", f.Planner}, args...)
 	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	start := time.Now()
-	out, err := cmd.Output()
-	took := time.Since(start)
+	out, used, err := process.Output(limited, program, args...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -121,12 +113,8 @@ func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 		f.LeftOut = fmt.Sprintf("did not end within %v", s.patience)
 		return nil
 	case err != nil:
-		f.LeftOut = fmt.Sprintf("failed: %v: %s", err, bytes.TrimSpace(errs.Bytes()))
+		f.LeftOut = "failed: " + strings.TrimSpace(err.Error())
 		return nil
-	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return errors.New("this system does not tell the memory of a process")
 	}
 	var d planfile.Document
 	if err := json.Unmarshal(out, &d); err != nil {
@@ -136,9 +124,9 @@ func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 	w.LowerBoundPerHour = max(w.LowerBoundPerHour, d.LowerBoundPerHour)
 	f.Unplaceable = max(f.Unplaceable, len(d.Unplaceable))
 	f.keep(d, wrong)
-	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
+	f.PeakMemoryMiB = max(f.PeakMemoryMiB, used.PeakMemoryMiB)
 	f.PlanningMillis = least(f.PlanningMillis, d.ElapsedMillis)
-	f.ProcessMillis = least(f.ProcessMillis, float64(took.Microseconds())/1000)
+	f.ProcessMillis = least(f.ProcessMillis, float64(used.Time.Microseconds())/1000)
 	return nil
 }
 

@@ -1,7 +1,7 @@
-package main
+package autoscalers
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,11 +10,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 )
 
-// Summary is the content of the file that -report names.
+// Summary is the content of the file that --report names.
 type Summary struct {
 	Comparisons []*Comparison `json:"comparisons"`
 }
@@ -152,7 +153,7 @@ func (r *Run) bill(machines []machine, began time.Time, window time.Duration) er
 		}
 		perSecond := float64(m.price) / microsPerDollar / time.Hour.Seconds()
 		r.Dollars += perSecond * m.gone.Sub(m.ordered).Seconds()
-		if within := earlier(m.gone, end).Sub(later(m.ordered, began)); within > 0 {
+		if within := earliest(m.gone, end).Sub(latest(m.ordered, began)); within > 0 {
 			r.DollarsPerHour += perSecond * within.Seconds() * time.Hour.Seconds() / window.Seconds()
 		}
 		r.MachinesByFlavor[m.flavor]++
@@ -164,25 +165,15 @@ func (r *Run) bill(machines []machine, began time.Time, window time.Duration) er
 			}
 		}
 		r.MachinesPeak = max(r.MachinesPeak, now)
-		last = later(last, m.gone)
+		last = latest(last, m.gone)
 	}
 	r.ShrinkSeconds = last.Sub(end).Seconds()
 	return nil
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // average recomputes the means.
 func (c *Comparison) average() {
@@ -232,11 +223,11 @@ func (m *Mean) add(r *Run) {
 
 // writeFile writes all measurements so far.
 func (s *Summary) writeFile(path string) error {
-	text, err := json.MarshalIndent(s, "", "  ")
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return errors.Join(jsondoc.Write(file, s), file.Close())
 }
 
 // writeTable prints the means.

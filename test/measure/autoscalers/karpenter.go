@@ -1,4 +1,4 @@
-package main
+package autoscalers
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/controlplane"
+	"supercargo.dev/supercargo/test/measure/process"
 )
 
 // karpenter is Karpenter with its kwok provider, and the stock scheduler.
@@ -82,15 +82,19 @@ func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world
 	if err := p.Apply(ctx, pool); err != nil {
 		return nil, err
 	}
-	metrics, probes, err := freePorts()
+	metrics, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	probes, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(k.program)
 	cmd.Env = append(os.Environ(), append(k.batching(),
 		"KUBECONFIG="+p.KubeconfigPath(), "DISABLE_LEADER_ELECTION=true", "INSTANCE_TYPES_FILE_PATH="+types,
-		"METRICS_PORT="+strconv.Itoa(metrics), "HEALTH_PROBE_PORT="+strconv.Itoa(probes))...)
-	stop, err = startChild(cmd, log)
+		"METRICS_PORT="+metrics, "HEALTH_PROBE_PORT="+probes)...)
+	stop, err = process.Start(cmd, log)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +119,7 @@ func (k karpenter) definitions() ([]playground.Manifest, error) {
 	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(k.source, pattern))
 		if err != nil || len(files) == 0 {
-			return nil, fmt.Errorf("-karpenter-source: no %s in %q: %w", pattern, k.source, errors.Join(err, os.ErrNotExist))
+			return nil, fmt.Errorf("--karpenter-source: no %s in %q: %w", pattern, k.source, errors.Join(err, os.ErrNotExist))
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -185,13 +189,13 @@ spec:
 }
 
 // waitReady waits until the program serves its probes and the NodePool is ready.
-func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes int) error {
+func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes string) error {
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
 		return err
 	}
 	return poll(ctx, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(probes)+"/readyz", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+probes+"/readyz", http.NoBody)
 		if err != nil {
 			return err
 		}
@@ -217,18 +221,14 @@ func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes
 	})
 }
 
-// freePorts returns two ports that nothing listens on.
-func freePorts() (first, second int, err error) {
-	var ports [2]int
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, 0, err
-		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+// freePort returns a port that nothing listens on.
+func freePort() (string, error) {
+	address, err := process.FreeAddress()
+	if err != nil {
+		return "", err
 	}
-	return ports[0], ports[1], nil
+	_, port, err := net.SplitHostPort(address)
+	return port, err
 }
 
 // instanceType is a flavor as the kwok provider reads it.

@@ -1,6 +1,4 @@
-// Package procfs reads from /proc what back-ends need to know about the processes of a container,
-// for any runtime.
-package procfs
+package containerd
 
 import (
 	"bufio"
@@ -16,12 +14,12 @@ import (
 	"syscall"
 )
 
-// Memory returns the memory that processes wrote themselves, in bytes: the expected size of their
+// memoryOf returns the memory that processes wrote themselves, in bytes: the expected size of their
 // dump. proc is the /proc folder to use. A missing process has ended, and counts as zero.
 //
 // The statistics of container runtimes do not serve: containerd has none for a restored
 // container, and they include memory that can be read from files again.
-func Memory(proc string, pids []int) (int64, error) {
+func memoryOf(proc string, pids []int) (int64, error) {
 	var total int64
 	for _, pid := range pids {
 		f, err := os.Open(filepath.Join(proc, strconv.Itoa(pid), "status"))

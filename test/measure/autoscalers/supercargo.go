@@ -1,4 +1,4 @@
-package main
+package autoscalers
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/measure/process"
 )
 
 // fleetOfSupercargo is a NodeFleet with the shipped scheduler configuration. Its flavors are
@@ -107,7 +108,7 @@ func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, 
 		return nil, fmt.Errorf("make the NodeFleet: %w", err)
 	}
 	cmd := exec.Command(s.program, "--kubeconfig", p.KubeconfigPath(), "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
-	stop, err = startChild(cmd, log)
+	stop, err = process.Start(cmd, log)
 	if err != nil {
 		return nil, err
 	}

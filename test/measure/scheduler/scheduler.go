@@ -1,47 +1,51 @@
-// Command run measures every workload of test/schedulerperf several times, each time in its own process and
+// Package scheduler measures every workload of test/schedulerperf several times, each time in its own process and
 // with the profiles in turn, and writes summary.json: the means side by side and their ratios, which apply to
 // other machines, too.
-package main
+package scheduler
 
 import (
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
-func main() {
-	binary := flag.String("binary", "", "test binary of test/schedulerperf")
-	dir := flag.String("package", "test/schedulerperf", "folder of the package, in which the binary is run")
-	out := flag.String("out", "dist/schedulerperf", "folder for the data")
-	rounds := flag.Int("rounds", 3, "how often to run every workload")
-	only := flag.String("only", ".", "regular expression of the workloads to run")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *binary, *dir, *out, *rounds, *only)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// Command returns the subcommand that measures the scheduler.
+func Command() *cobra.Command {
+	var binary, dir, out, only string
+	var rounds int
+	cmd := &cobra.Command{
+		Use: "scheduler", Short: "Measure the whole scheduler with Kubernetes' scheduler_perf", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), binary, dir, out, rounds, only) },
 	}
+	f := cmd.Flags()
+	f.StringVar(&binary, "binary", "bin/schedulerperf.test", "test binary of test/schedulerperf")
+	f.StringVar(&dir, "package", "test/schedulerperf", "folder of the package, in which the binary is run")
+	f.StringVar(&out, "out", "dist/schedulerperf", "folder for the data")
+	f.IntVar(&rounds, "rounds", 3, "how often to run every workload")
+	f.StringVar(&only, "only", ".", "regular expression of the workloads to run")
+	return cmd
 }
 
 func run(ctx context.Context, binary, dir, out string, rounds int, only string) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
-		return fmt.Errorf("read -only: %w", err)
+		return fmt.Errorf("read --only: %w", err)
 	}
 	names, err := workloads(filepath.Join(dir, "testdata", "workloads.yaml"))
 	if err != nil {
@@ -50,7 +54,7 @@ func run(ctx context.Context, binary, dir, out string, rounds int, only string) 
 	all := len(names)
 	names = slices.DeleteFunc(names, func(name string) bool { return !wanted.MatchString(name) })
 	if len(names) == 0 {
-		return fmt.Errorf("-only %q matches none of the %d workloads", only, all)
+		return fmt.Errorf("--only %q matches none of the %d workloads", only, all)
 	}
 	if binary, err = filepath.Abs(binary); err != nil {
 		return err
@@ -74,12 +78,12 @@ func run(ctx context.Context, binary, dir, out string, rounds int, only string) 
 			}
 		}
 	}
-	text, err := json.MarshalIndent(summarise(sums, time.Now()), "", "  ")
+	file, err := os.Create(filepath.Join(out, "summary.json"))
 	if err != nil {
 		return err
 	}
-	fmt.Println(string(text))
-	return os.WriteFile(filepath.Join(out, "summary.json"), append(text, '\n'), 0o644)
+	err = jsondoc.Write(io.MultiWriter(os.Stdout, file), summarise(sums, time.Now()))
+	return errors.Join(err, file.Close())
 }
 
 // workloads returns the names of the test cases in a scheduler_perf file.
