@@ -4,13 +4,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -41,21 +40,17 @@ func newCommand() *cobra.Command {
 		Version: version.Version,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			if machinesKubeconfig != "" {
-				if o.ClusterAPIConfig, err = operator.Load(machinesKubeconfig); err != nil {
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) (err error) {
+				if machinesKubeconfig != "" {
+					if o.ClusterAPIConfig, err = operator.Load(machinesKubeconfig); err != nil {
+						return err
+					}
+				}
+				if o.MetricSources, err = metricSources(metrics, sources); err != nil {
 					return err
 				}
-			}
-			if o.MetricSources, err = metricSources(metrics, sources); err != nil {
-				return err
-			}
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return app.Run(ctrl.SetupSignalHandler(), o)
+				return app.Run(ctx, o)
+			})
 		},
 	}
 	flags := cmd.Flags()

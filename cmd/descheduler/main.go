@@ -4,12 +4,11 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -37,13 +36,7 @@ func newCommand() *cobra.Command {
 			if err := o.Validate(); err != nil {
 				return err
 			}
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return app.Run(ctrl.SetupSignalHandler(), o)
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) error { return app.Run(ctx, o) })
 		},
 	}
 	flags := cmd.Flags()

@@ -3,12 +3,11 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -33,14 +32,10 @@ func newCommand() *cobra.Command {
 		Version: version.Version,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			o.UseKubeconfig(kubeconfig)
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return app.Run(ctrl.SetupSignalHandler(), o)
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) error {
+				o.UseKubeconfig(kubeconfig)
+				return app.Run(ctx, o)
+			})
 		},
 	}
 	flags := cmd.Flags()

@@ -5,12 +5,11 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/agent/app"
 	meterapp "supercargo.dev/supercargo/energy/nodemeter/app"
@@ -36,13 +35,7 @@ func newCommand() *cobra.Command {
 		Version: version.Version,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return app.Run(ctrl.SetupSignalHandler(), o)
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) error { return app.Run(ctx, o) })
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true

@@ -6,8 +6,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -29,13 +27,7 @@ func NewEvictionsCommand() *cobra.Command {
 			if err := o.Evictions.validate(); err != nil {
 				return err
 			}
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return RunEvictions(ctrl.SetupSignalHandler(), o)
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) error { return RunEvictions(ctx, o) })
 		},
 	}
 	flags := cmd.Flags()

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/profiler/profilerdecide"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // learned is the result of a refit of a machine type.
@@ -46,7 +46,7 @@ func (r *round) learn(ctx context.Context, steps []profilerdecide.Step) error {
 			continue
 		}
 		before := p.DeepCopy()
-		meta.SetStatusCondition(&p.Status.Conditions, r.probed(s, p))
+		r.condition(p, v1alpha1.ProfileProbed, s.Reason == v1alpha1.ProfileReasonProbed, s.Reason, s.Message)
 		if r.due(p) {
 			if all == nil {
 				all = r.fit()
@@ -162,9 +162,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	}
 	p.Status.Models = models
 	if l.err != nil {
-		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ProfileLearned, Status: metav1.ConditionFalse, Reason: v1alpha1.ProfileReasonInsufficientSamples, ObservedGeneration: p.Generation, Message: l.err.Error(),
-		})
+		r.condition(p, v1alpha1.ProfileLearned, false, v1alpha1.ProfileReasonInsufficientSamples, l.err.Error())
 		return nil
 	}
 	metricRefits.Inc()
@@ -173,35 +171,28 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	if l.modelled > 0 {
 		how = fmt.Sprintf("of %d of them modelled", l.modelled)
 	}
-	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReasonFitted, ObservedGeneration: p.Generation,
-		Message: fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
-	})
+	r.condition(p, v1alpha1.ProfileLearned, true, v1alpha1.ProfileReasonFitted,
+		fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()))
 	return nil
 }
 
 // judge sets the condition for whether the profile can be used.
 func (r *round) judge(p *v1alpha1.MachineProfile) {
 	p.Status.ObservedGeneration = p.Generation
-	ready := metav1.Condition{Type: v1alpha1.ProfileReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReasonLearned, ObservedGeneration: p.Generation, Message: "status.models predict energy and runtime"}
 	switch _, err := profile.FromObject(p); {
 	case errors.Is(err, profile.ErrNothingLearned):
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ProfileReasonNothingLearned, err.Error()
+		r.condition(p, v1alpha1.ProfileReady, false, v1alpha1.ProfileReasonNothingLearned, err.Error())
 	case err != nil:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ProfileReasonInvalidSpec, err.Error()
+		r.condition(p, v1alpha1.ProfileReady, false, v1alpha1.ProfileReasonInvalidSpec, err.Error())
 	case p.Spec.Models != nil:
-		ready.Reason, ready.Message = v1alpha1.ProfileReasonSpecified, "spec.models predict energy and runtime"
+		r.condition(p, v1alpha1.ProfileReady, true, v1alpha1.ProfileReasonSpecified, "spec.models predict energy and runtime")
+	default:
+		r.condition(p, v1alpha1.ProfileReady, true, v1alpha1.ProfileReasonLearned, "status.models predict energy and runtime")
 	}
-	meta.SetStatusCondition(&p.Status.Conditions, ready)
 }
 
-// probed returns the condition for the progress of probing.
-func (*round) probed(s profilerdecide.Step, p *v1alpha1.MachineProfile) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: p.Generation}
-	if s.Reason == v1alpha1.ProfileReasonProbed {
-		c.Status = metav1.ConditionTrue
-	}
-	return c
+func (r *round) condition(p *v1alpha1.MachineProfile, kind string, is bool, reason, message string) {
+	conditions.Set(&p.Status.Conditions, kind, is, reason, message, p.Generation, r.now)
 }
 
 // digestOf returns a hash of models as the API server returns them; "" for none.

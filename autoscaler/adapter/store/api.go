@@ -104,20 +104,9 @@ func (a *api) query(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel, err := bounded(r)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
-	options, err := queryOptions(r)
-	if err != nil {
-		return nil, err
-	}
-	value, err := a.store.instant(ctx, options, r.FormValue("query"), at)
-	if err != nil {
-		return nil, err
-	}
-	return result{value.Type(), value}, nil
+	return evaluated(r, func(ctx context.Context, options promql.QueryOpts, expression string) (parser.Value, error) {
+		return a.store.instant(ctx, options, expression, at)
+	})
 }
 
 func (a *api) queryRange(r *http.Request) (any, error) {
@@ -125,6 +114,15 @@ func (a *api) queryRange(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return evaluated(r, func(ctx context.Context, options promql.QueryOpts, expression string) (parser.Value, error) {
+		return a.store.evaluate(ctx, func() (promql.Query, error) {
+			return a.store.engine.NewRangeQuery(ctx, a.store.db, options, expression, p.start, p.end, p.step)
+		})
+	})
+}
+
+// evaluated evaluates the expression of a request within the request's bounds.
+func evaluated(r *http.Request, evaluate func(context.Context, promql.QueryOpts, string) (parser.Value, error)) (any, error) {
 	ctx, cancel, err := bounded(r)
 	if err != nil {
 		return nil, err
@@ -134,9 +132,7 @@ func (a *api) queryRange(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := a.store.evaluate(ctx, func() (promql.Query, error) {
-		return a.store.engine.NewRangeQuery(ctx, a.store.db, options, r.FormValue("query"), p.start, p.end, p.step)
-	})
+	value, err := evaluate(ctx, options, r.FormValue("query"))
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/energy/nodemeter"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -27,13 +25,7 @@ func NewCommand() *cobra.Command {
     --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var err error
-			if o.Config, err = operator.Load(kubeconfig); err != nil {
-				return err
-			}
-			o.Log = klog.Background()
-			ctrl.SetLogger(o.Log)
-			return Run(ctrl.SetupSignalHandler(), o)
+			return operator.Main(kubeconfig, &o.Config, &o.Log, func(ctx context.Context) error { return Run(ctx, o) })
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")

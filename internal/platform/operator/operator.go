@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -80,6 +81,17 @@ func Load(file string) (*rest.Config, error) {
 		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
 	return Throttle(config), nil
+}
+
+// Main runs a program: it sets the configuration that [Load] reads from a kubeconfig and the logger, which is klog, and
+// calls run with a context that ends with SIGINT or SIGTERM. A process calls it once.
+func Main(kubeconfig string, config **rest.Config, log *logr.Logger, run func(ctx context.Context) error) (err error) {
+	if *config, err = Load(kubeconfig); err != nil {
+		return err
+	}
+	*log = klog.Background()
+	ctrl.SetLogger(*log)
+	return run(ctrl.SetupSignalHandler())
 }
 
 // Throttle sets the client's rate limit and timeout where unset: most reads come from caches, but writes such as

@@ -44,8 +44,8 @@ func Output(ctx context.Context, program string, args ...string) ([]byte, Used, 
 // patience is how long a program may take to end after SIGTERM.
 const patience = 20 * time.Second
 
-// Start starts a program that writes to log. The returned function ends the program. It returns an error
-// if the program had already ended, or does not end after SIGTERM.
+// Start starts a program that writes to log. The returned function ends the program, and must be called
+// once. It returns an error if the program had already ended, or does not end after SIGTERM.
 func Start(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -54,15 +54,13 @@ func Start(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return func() error {
-		select {
-		case exit := <-ended:
+		if errors.Is(cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone) {
+			exit := <-ended
 			if exit == nil {
 				exit = errors.New("exit status 0")
 			}
 			return fmt.Errorf("%s has ended by itself: %w: see %s", cmd.Path, exit, log.Name())
-		default:
 		}
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
 		select {
 		case <-ended: // the exit status no longer matters
 			return nil

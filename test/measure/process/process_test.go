@@ -1,10 +1,16 @@
 package process_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"supercargo.dev/supercargo/test/measure/process"
 )
@@ -36,11 +42,13 @@ func TestAProgramThatEndsByItselfIsAnError(t *testing.T) {
 	if stop, err = process.Start(short, log); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := t.Context(); short.ProcessState == nil && deadline.Err() == nil; {
-		if err = stop(); err != nil {
-			break
-		}
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return errors.Is(syscall.Kill(short.Process.Pid, 0), syscall.ESRCH), nil // it has been waited for
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	err = stop()
 	if err == nil || !strings.Contains(err.Error(), "by itself") {
 		t.Errorf("a program that ended: %v", err)
 	}
