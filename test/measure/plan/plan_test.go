@@ -3,8 +3,12 @@ package plan
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,5 +108,39 @@ func TestTheCheapestOfTheRightPlansCounts(t *testing.T) {
 	f.keep(planfile.Document{PricePerHour: 5}, nil)
 	if f.PricePerHour != 3 || f.Machines != 2 || f.Wrong != 1 || f.Fault != "over-filled" {
 		t.Errorf("figures are %+v, want those of the plan for 3, and one that is wrong", f)
+	}
+}
+
+func TestAPlannerRunsInTheProgramThatHasIt(t *testing.T) {
+	dir := t.TempDir()
+	program := func(name string) string {
+		file := filepath.Join(dir, name)
+		script := "#!/bin/sh\necho " + name + " \"$@\" >" + file + ".called\necho '{\"elapsedMillis\": 7, \"lowerBoundPerHour\": 2}'\n"
+		if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	s := settings{supercargo: program("supercargo"), karpenter: program("karpenter"), patience: time.Minute}
+	for planner, want := range map[string]string{
+		"greedy":    "supercargo plan -o json --algorithm greedy --pods p --flavors f\n",
+		"karpenter": "karpenter --pods p --flavors f\n",
+	} {
+		w, f := &Workload{podsFile: "p", flavorsFile: "f"}, &Figures{Planner: planner}
+		if err := w.once(t.Context(), s, f); err != nil {
+			t.Fatal(err)
+		}
+		called, err := os.ReadFile(filepath.Join(dir, strings.Fields(want)[0]+".called"))
+		if err != nil || string(called) != want {
+			t.Errorf("%s: %q, %v, want %q", planner, called, err, want)
+		}
+		if f.LeftOut != "" || f.PlanningMillis != 7 || w.LowerBoundPerHour != 2 || !(f.ProcessMillis > 0 && f.PeakMemoryMiB > 0) {
+			t.Errorf("%s: figures %+v and bound %v", planner, f, w.LowerBoundPerHour)
+		}
+	}
+	s.karpenter = "/bin/false"
+	f := &Figures{Planner: "karpenter"}
+	if err := (&Workload{}).once(t.Context(), s, f); err != nil || !strings.HasPrefix(f.LeftOut, "failed: ") {
+		t.Errorf("a planner that fails is left out because %q, error %v", f.LeftOut, err)
 	}
 }
