@@ -478,7 +478,7 @@ verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm
 	hack/verify-generated.sh
 
 verify-imports:
-	go test ./test/imports
+	go test ./test/imports ./test/words
 
 verify-modules:
 	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do go -C "$$dir" mod tidy -diff; done

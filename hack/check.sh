@@ -68,7 +68,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 build() { go list -export -f '{{""}}' ./... >/dev/null; } # compiles programs too, without linking them
 step "build" build
-step "imports" go test ./test/imports
+step "imports and words" go test ./test/imports ./test/words
 [ -z "$(unit "$changed")" ] || step "tests of what changed" go test -vet off $(unit "$changed")
 [ -z "$(unit "$importers")" ] || step "tests of what imports it" test_importers
 [ -z "$changed" ] || step "lint" "$lint" run --new-from-rev "$BASE" $changed

@@ -37,6 +37,7 @@ var matchers = func() map[scope]matcher {
 				patterns = append(patterns, pattern)
 				m.rules = append(m.rules, regexp.MustCompile(`(?i)^(`+pattern+`)$`))
 				m.uses = append(m.uses, r.use)
+				m.needles = append(m.needles, needles(r.pattern)...)
 			}
 		}
 		m.any = regexp.MustCompile(`(?i)\b(` + strings.Join(patterns, "|") + `)\b`)
@@ -49,6 +50,28 @@ type matcher struct {
 	any   *regexp.Regexp
 	rules []*regexp.Regexp
 	uses  []string
+	// needles are words without which no rule matches. Most texts have none, and finding out costs little.
+	needles []string
+}
+
+var (
+	alternative = regexp.MustCompile(`(?:[^|()]|\([^()]*\)\??)+`)
+	optional    = regexp.MustCompile(`\([^()]*\)\??|\[[^]]*\]|\\w\+|[a-z]\?`)
+	letters     = regexp.MustCompile(`[a-z]+(?: [a-z]+)*`)
+)
+
+// needles returns the longest words of each alternative of a pattern that are in every match of it.
+func needles(pattern string) (all []string) {
+	for _, a := range alternative.FindAllString(pattern, -1) {
+		longest := ""
+		for _, word := range letters.FindAllString(optional.ReplaceAllString(strings.ToLower(a), "|"), -1) {
+			if len(word) > len(longest) {
+				longest = word
+			}
+		}
+		all = append(all, longest)
+	}
+	return all
 }
 
 // a match is a retired word at an offset of a text.
@@ -59,6 +82,10 @@ type match struct {
 
 // in returns the retired words of a text.
 func (m matcher) in(text string) (found []match) {
+	lower := strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	if !slices.ContainsFunc(m.needles, func(n string) bool { return strings.Contains(lower, n) }) {
+		return nil
+	}
 	for _, at := range m.any.FindAllStringIndex(text, -1) {
 		word := text[at[0]:at[1]]
 		for i, rule := range m.rules {

@@ -87,6 +87,23 @@ func TestUnusualWordsAreFound(t *testing.T) {
 	}
 }
 
+func TestEachMatchContainsANeedle(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		`heed(s|ed|ing)?`:                      {"heed"},
+		`(stands?|stood) still|standing still`: {"still", "standing still"},
+		`(gives?|given) (\w+ )?(back|away)`:    {""},
+		`looks?( at)? again`:                   {"again"},
+		`tells?`:                               {"tell"},
+		`look(s|ed)? (after|into)`:             {"look"},
+		`LookedAfter`:                          {"lookedafter"},
+		`(a|first) look|(two|three) looks`:     {"look", "looks"},
+	} {
+		if got := needles(pattern); !slices.Equal(got, want) {
+			t.Errorf("the needles of %s are %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 func TestNamesAreSplitIntoWords(t *testing.T) {
 	for name, want := range map[string]string{
 		"GiveBack": "give back", "give_back": "give back", "give-back": "give back", "HTTPServer": "http server", "look": "look", "Lookup": "lookup", "aB": "a b",
