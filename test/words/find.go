@@ -1,6 +1,7 @@
 package words
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -28,7 +29,7 @@ func (f finding) String() string {
 // matchers has one expression for each scope, with a group for each of its rules.
 var matchers = func() map[scope]matcher {
 	all := map[scope]matcher{}
-	for _, where := range []scope{prose, names, files, reasons, api} {
+	for _, where := range []scope{prose, names, files, reasons, pages, api} {
 		var m matcher
 		var patterns []string
 		for _, r := range table {
@@ -37,7 +38,9 @@ var matchers = func() map[scope]matcher {
 				patterns = append(patterns, pattern)
 				m.rules = append(m.rules, regexp.MustCompile(`(?i)^(`+pattern+`)$`))
 				m.uses = append(m.uses, r.use)
-				m.needles = append(m.needles, needles(r.pattern)...)
+				for _, needle := range needles(r.pattern) {
+					m.needles = append(m.needles, []byte(needle))
+				}
 			}
 		}
 		m.any = regexp.MustCompile(`(?i)\b(` + strings.Join(patterns, "|") + `)\b`)
@@ -51,16 +54,16 @@ type matcher struct {
 	rules []*regexp.Regexp
 	uses  []string
 	// needles are words without which no rule matches. Most texts have none, and finding out costs little.
-	needles []string
+	needles [][]byte
 }
 
 var (
 	alternative = regexp.MustCompile(`(?:[^|()]|\([^()]*\)\??)+`)
 	optional    = regexp.MustCompile(`\([^()]*\)\??|\[[^]]*\]|\\w\+|[a-z]\?`)
-	letters     = regexp.MustCompile(`[a-z]+(?: [a-z]+)*`)
+	letters     = regexp.MustCompile(`[a-z]+`)
 )
 
-// needles returns the longest words of each alternative of a pattern that are in every match of it.
+// needles returns the longest word of each alternative of a pattern that is in every match of it.
 func needles(pattern string) (all []string) {
 	for _, a := range alternative.FindAllString(pattern, -1) {
 		longest := ""
@@ -82,21 +85,64 @@ type match struct {
 
 // in returns the retired words of a text.
 func (m matcher) in(text string) (found []match) {
-	lower := strings.Join(strings.Fields(strings.ToLower(text)), " ")
-	if !slices.ContainsFunc(m.needles, func(n string) bool { return strings.Contains(lower, n) }) {
-		return nil
-	}
-	for _, at := range m.any.FindAllStringIndex(text, -1) {
-		word := text[at[0]:at[1]]
-		for i, rule := range m.rules {
-			if rule.MatchString(word) {
-				found = append(found, match{at[0], strings.Join(strings.Fields(word), " "), m.uses[i]})
-				break
+	for _, part := range m.parts(text) {
+		for _, at := range m.any.FindAllStringIndex(text[part.from:part.to], -1) {
+			word := text[part.from+at[0] : part.from+at[1]]
+			for i, rule := range m.rules {
+				if rule.MatchString(word) {
+					found = append(found, match{part.from + at[0], strings.Join(strings.Fields(word), " "), m.uses[i]})
+					break
+				}
 			}
 		}
 	}
 	return found
 }
+
+// A part is a part of a text, in bytes.
+type part struct{ from, to int }
+
+// around is the maximum length of a match, in bytes.
+const around = 80
+
+// parts returns the whole words around the needles in a text, in order and without overlap.
+func (m matcher) parts(text string) (parts []part) {
+	lower := []byte(text)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
+	for _, needle := range m.needles {
+		for at := bytes.Index(lower, needle); at >= 0; {
+			p := part{max(0, at-around), min(len(text), at+around)}
+			for p.from > 0 && letter(lower[p.from-1]) {
+				p.from--
+			}
+			for p.to < len(text) && letter(lower[p.to]) {
+				p.to++
+			}
+			parts = append(parts, p)
+			next := bytes.Index(lower[at+1:], needle)
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return a.from - b.from })
+	merged := parts[:0]
+	for _, p := range parts {
+		if last := len(merged) - 1; last >= 0 && p.from <= merged[last].to {
+			merged[last].to = max(merged[last].to, p.to)
+		} else {
+			merged = append(merged, p)
+		}
+	}
+	return merged
+}
+
+func letter(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' }
 
 // skipped are folders without text of ours: built, recorded, and copied from other projects.
 var skipped = []string{".git", "bin", "dist", "vendor", "testdata", "test/data", "test/words", "docs/decisions", "lab/playground/clusterapi"}
@@ -155,6 +201,9 @@ func inFile(name, text string) ([]finding, error) {
 		text = code.ReplaceAllStringFunc(text, blank)
 	}
 	found := findings(name, 1, flat(text), prose)
+	if filepath.Ext(name) == ".md" {
+		found = append(found, findings(name, 1, flat(text), pages)...)
+	}
 	if strings.HasPrefix(name, "manifests/") {
 		found = append(found, findings(name, 1, flat(text), api)...)
 	}

@@ -13,6 +13,8 @@ const (
 	files
 	// reasons are reasons of conditions and Events, and actions of Events.
 	reasons
+	// pages are Markdown files.
+	pages
 	// api is what users read about the kinds: descriptions of fields, manifests, and the chart.
 	api
 )
@@ -109,6 +111,21 @@ var table = []rule{
 	{reasons, `Act`, "Resume"},
 	{reasons, `Pod|Owner|Target|Gang|Service|Selector|Volume|Devices|EmptyDir|RuntimeClass|HostNamespace|StaticPod|PodReplacementPolicy|StartupProbe|LivenessProbe`,
 		"what is wrong with it, such as VolumeUnsupported"},
+
+	{pages, `who(ever|soever)`, "clients that, users who"},
+	{pages, `says? so`, "reports it"},
+	{pages, `says? nothing`, "has no annotation"},
+	{pages, `whatever (they|it|you) says?`, "regardless of"},
+	{pages, `says? otherwise`, "prevents it, specifies another"},
+	{pages, `comes? free`, "becomes available"},
+	{pages, `on (its|their) way`, "starting, in progress"},
+	{pages, `under way`, "in progress"},
+	{pages, `dear`, "expensive"},
+	{pages, `hangs on`, "depends on"},
+	{pages, `somebody|nobody`, "another client, no user"},
+	{pages, `another matter`, "different"},
+	{pages, `over and over`, "repeatedly"},
+	{pages, `(their|its) like`, "equal pods"},
 
 	{api, `(gives?|given|gave|giving) (\w+ )?back|(gives?|given|gave|giving) (\w+ )?away`, "released, deleted"},
 	{api, `comes? free`, "becomes available"},
