@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,47 @@ func TestProseIsWrapped(t *testing.T) {
 			if tooWide(line) {
 				t.Errorf("%s:%d has %d columns, want at most %d", p.name, i+1, utf8.RuneCountInString(line), widest)
 			}
+		}
+	}
+}
+
+// widestCell is the maximum width of a cell of a table, without the targets of links: longer text belongs below the table, or in
+// several rows.
+const widestCell = 240
+
+// TestCellsAreShort fails for cells of tables that are too wide. Generated pages have the texts of the programs.
+func TestCellsAreShort(t *testing.T) {
+	for _, p := range pages(t) {
+		if !strings.HasPrefix(p.name, "docs/") && strings.Contains(p.name, "/") ||
+			strings.HasPrefix(p.name, "docs/reference/") || strings.HasPrefix(p.name, "docs/decisions/") || p.name == "docs/exported-metrics.md" {
+			continue
+		}
+		for i, line := range p.prose() {
+			if width := widestOf(line); width > widestCell {
+				t.Errorf("%s:%d has a cell of %d columns, want at most %d", p.name, i+1, width, widestCell)
+			}
+		}
+	}
+}
+
+// linkTarget matches the target of a link.
+var linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
+
+// widestOf returns the width of the widest cell of a row, or 0 if the line is no row.
+func widestOf(line string) (width int) {
+	if !strings.HasPrefix(line, "|") {
+		return 0
+	}
+	for _, cell := range strings.Split(strings.ReplaceAll(line, `\|`, "/"), "|") {
+		width = max(width, utf8.RuneCountInString(strings.TrimSpace(linkTarget.ReplaceAllString(cell, "]"))))
+	}
+	return width
+}
+
+func TestTheWidestCellIsFound(t *testing.T) {
+	for line, want := range map[string]int{"| a | four |": 4, "| a \\| b | c |": 5, "| [link](" + strings.Repeat("x", 300) + ") |": 6, "a | longer": 0} {
+		if got := widestOf(line); got != want {
+			t.Errorf("the widest cell of %q has %d columns, want %d", line, got, want)
 		}
 	}
 }
