@@ -285,7 +285,7 @@ e2e-nodes e2e-nodes-nightly e2e-install e2e-upgrade e2e-scheduling soak-migratio
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-e2e-nodes: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
+e2e-nodes: suite = -p 3 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
 e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
 e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
@@ -329,7 +329,7 @@ e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behi
 KILL_SEED ?= 1
 
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); results in dist/soak-migration.json.
-	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
+	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/kill \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
 
 CHAOS_SEED  ?= 1

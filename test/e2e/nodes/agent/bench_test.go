@@ -32,10 +32,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	f, err := theFleet()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := shared.Get(t)
 	b := &bench{Fleet: f, Client: f.Objects, T: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"}}
 	b.make(namespace)

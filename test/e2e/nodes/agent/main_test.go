@@ -5,10 +5,7 @@
 package agent
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,26 +18,6 @@ const (
 	poll     = 50 * time.Millisecond
 )
 
-// theFleet is started by the first test that needs it. All tests share it.
-var theFleet = sync.OnceValues(startFleet)
+var shared = fleet.NewShared(func() (fleet.Config, error) { return fleet.Config{Parts: []string{"agent"}}, nil })
 
-var started bool
-
-// TestMain stops the fleet.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if started {
-		if f, err := theFleet(); err == nil {
-			if err := f.Stop(context.Background()); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = max(code, 1)
-			}
-		}
-	}
-	os.Exit(code)
-}
-
-func startFleet() (*fleet.Fleet, error) {
-	started = true
-	return fleet.Start(context.Background(), fleet.Config{Parts: []string{"agent"}})
-}
+func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }

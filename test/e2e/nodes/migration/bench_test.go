@@ -55,7 +55,7 @@ func BenchmarkMigration(b *testing.B) {
 			b.ReportMetric(float64(m.AgentPeak)/(1<<20), "agent-MiB")
 		})
 	}
-	writeJSON(b, *benchReport, report)
+	moves.WriteJSON(b, *benchReport, report)
 }
 
 // measure moves a counter b.N times.

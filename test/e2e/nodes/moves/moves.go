@@ -7,9 +7,12 @@ package moves
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -275,5 +278,20 @@ func (w *Town) Cordon(node string, closed bool) {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
 	if _, err := w.Client().CoreV1().Nodes().Patch(w.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// WriteJSON writes a report, if file is not empty.
+func WriteJSON(tb testing.TB, file string, report any) {
+	tb.Helper()
+	if file == "" {
+		return
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -1,13 +1,11 @@
 //go:build nodes
 
-package migration
+package kill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -163,22 +161,7 @@ func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
 			newTown(t).killAt(point, &result)
 		})
 	}
-	writeJSON(t, *killReport, map[string]any{"seed": *killSeed, "points": report})
-}
-
-// writeJSON writes a report if file is not empty.
-func writeJSON(tb testing.TB, file string, report any) {
-	tb.Helper()
-	if file == "" {
-		return
-	}
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err == nil {
-		err = os.WriteFile(file, append(text, '\n'), 0o644)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	moves.WriteJSON(t, *killReport, map[string]any{"seed": *killSeed, "points": report})
 }
 
 // killAt moves the pod of a Job and kills a part during the migration.
