@@ -3,7 +3,6 @@ package plugins_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,16 +15,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
 // shipped returns an installed configuration, unchanged.
 func shipped(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "manifests", "scheduler", "config", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, filepath.Join("..", "manifests", "scheduler", "config", name))
 	return string(text)
 }
 

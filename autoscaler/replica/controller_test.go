@@ -30,6 +30,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/promql"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // stage is a controller without a manager: the test provides its clock and its queue.
@@ -165,9 +166,7 @@ func (s *stage) run(d time.Duration) (evaluations int) {
 func (s *stage) policy() *v1alpha1.ReplicaPolicy {
 	s.Helper()
 	p := &v1alpha1.ReplicaPolicy{}
-	if err := s.Client.Get(s.Context(), web, p); err != nil {
-		s.Fatal(err)
-	}
+	testapi.Get(s, s.Client, web, p)
 	return p
 }
 
@@ -372,9 +371,7 @@ func TestAnswersToAnOldSpecAreNotUsed(t *testing.T) {
 	<-s.woken
 	p := s.policy()
 	p.Generation, p.Spec.Metrics.Queries.ArrivalRate = 2, "other"
-	if err := s.Client.Update(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, s.Client, p)
 	s.values["other"] = 20
 	s.once()
 	<-s.woken
@@ -388,9 +385,7 @@ func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 	s := newStage(t, func(p *v1alpha1.ReplicaPolicySpec) { p.Mode = v1alpha1.ReplicasViaHPA })
 	s.evaluate()
 	shown, conditions := testutil.CollectAndCount(metricConditions), len(s.policy().Status.Conditions)
-	if err := s.Client.Delete(t.Context(), s.policy()); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, s.Client, s.policy())
 	s.once()
 	if len(s.tracked) != 0 || metricDesired.DeleteLabelValues("shop", "web") {
 		t.Error("something is still remembered")
@@ -484,13 +479,9 @@ func TestPodsThatLeaveOrHaveEndedDoNotCount(t *testing.T) {
 	} {
 		p := pod(name, true)
 		spoil(p)
-		if err := s.Client.Create(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, s.Client, p)
 		if name == "leaving" {
-			if err := s.Client.Delete(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Delete(t, s.Client, p)
 		}
 	}
 	s.evaluate()

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // controlled makes the controller the decider of a replay: it sees the service through the target's scale, pods and a
@@ -70,17 +71,13 @@ func (c *controlled) makePods(at time.Time, n int, ready bool) {
 	for len(c.there) > n {
 		last := c.there[len(c.there)-1]
 		c.there = c.there[:len(c.there)-1]
-		if err := c.Client.Delete(c.Context(), last); err != nil {
-			c.Fatal(err)
-		}
+		testapi.Delete(c, c.Client, last)
 		c.podChanged(last, nil)
 	}
 	for len(c.there) < n {
 		p := pod(fmt.Sprintf("web-%d-%d", at.UnixNano(), len(c.there)), ready)
 		p.CreationTimestamp = metav1.NewTime(at)
-		if err := c.Client.Create(c.Context(), p); err != nil {
-			c.Fatal(err)
-		}
+		testapi.Create(c, c.Client, p)
 		c.there = append(c.there, p)
 		c.podChanged(nil, p)
 	}
@@ -91,9 +88,7 @@ func (c *controlled) showPods(seen replicadecide.Seen) {
 	c.Helper()
 	if c.there == nil {
 		for i := range 10 { // the pods of the stage
-			if err := c.Client.Delete(c.Context(), pod(fmt.Sprint("web-", i), true)); err != nil {
-				c.Fatal(err)
-			}
+			testapi.Delete(c, c.Client, pod(fmt.Sprint("web-", i), true))
 		}
 		c.makePods(seen.Now.Add(-time.Hour), seen.Spec, true)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // task is a task as a manager lists it; where names the worker that runs it.
@@ -150,9 +151,7 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	}
 	pool := b.pool()
 	pool.Spec.Worker.Resources.Cores = 16
-	if err := b.Update(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, pool)
 	if p := b.evaluate(); p.Status.Categories[0].Unplaceable != "" {
 		t.Errorf("category %+v, want nothing said of it: workers are larger now", p.Status.Categories[0])
 	}

@@ -24,6 +24,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 func TestWhatIsToBeDoneIsRecordedBeforeItIsDone(t *testing.T) {
@@ -80,9 +81,7 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	b.Pause = &pause.Switch{Client: b.Client, Namespace: "home"}
 	paused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: pause.Name}, Data: map[string]string{pause.ReasonKey: "an incident"}}
-	if err := b.Create(t.Context(), paused); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, b, paused)
 	p := b.evaluate()
 	if d := p.Status.LastDecision; len(b.pods()) > 0 || d == nil || d.Mode != v1alpha1.WorkerPoolObserve {
 		t.Errorf("%d pods of a paused pool, decision %+v", len(b.pods()), d)
@@ -90,21 +89,15 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused); c == nil || !strings.Contains(c.Message, "an incident") {
 		t.Errorf("condition Paused is %+v", c)
 	}
-	if err := b.Delete(t.Context(), paused); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, paused)
 	if p = b.evaluate(); len(b.pods()) == 0 || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused) != nil {
 		t.Errorf("%d pods once it is resumed, conditions %+v", len(b.pods()), p.Status.Conditions)
 	}
 
 	paused.ResourceVersion = ""
-	if err := b.Create(t.Context(), paused); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, b, paused)
 	b.evaluate()
-	if err := b.Delete(t.Context(), paused); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, paused)
 	b.evaluate()
 	told := map[string]int{}
 	for len(b.events.Events) > 0 {
@@ -130,13 +123,9 @@ func TestAPoolOfTheSameNameBeginsAgain(t *testing.T) {
 	pool := poolAt(m.Address)
 	b := newBench(t, interceptor.Funcs{}, pool.DeepCopy())
 	b.evaluate()
-	if err := b.Delete(t.Context(), b.pool()); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, b.pool())
 	pool.UID = "another"
-	if err := b.Create(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, b, pool)
 	b.evaluate() // the only pod belongs to the previous pool, and no resize is known
 	if pods := b.pods(); len(pods) != 2 || pods[0].OwnerReferences[0].UID == pods[1].OwnerReferences[0].UID {
 		t.Errorf("%d pods, want one of each pool", len(pods))
@@ -152,9 +141,7 @@ func TestOnlyTheVeryPodThatWasSeenIsTold(t *testing.T) {
 		return c.Delete(ctx, o, opts...)
 	}})
 	b.Reconciler.Client = b.Client
-	if err := b.Update(t.Context(), &seen); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, &seen)
 	b.evaluate()
 	if told == nil || told.Preconditions == nil || told.Preconditions.UID == nil || *told.Preconditions.UID != seen.UID {
 		t.Errorf("deleted with %+v, want only the pod of UID %q", told, seen.UID)
@@ -183,9 +170,7 @@ func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 	b.evaluate()
 	pod := b.pods()[0]
 	pod.CreationTimestamp = metav1.NewTime(begin)
-	if err := b.Update(t.Context(), &pod); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, &pod)
 	for _, tc := range []struct {
 		status corev1.PodStatus
 		says   string
@@ -326,9 +311,7 @@ func TestPodsOfOneAddressTellNothingByIt(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("w-%d", i), Labels: map[string]string{v1alpha1.LabelWorkerPool: "flow"}, OwnerReferences: owner},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "worker"}}}, Status: corev1.PodStatus{PodIP: ip},
 		}
-		if err := b.Create(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, b, pod)
 	}
 	rc := &reconciliation{Reconciler: b.Reconciler, pool: b.pool(), now: begin}
 	if err := rc.observePods(t.Context()); err != nil {
@@ -359,9 +342,7 @@ func TestConditionsAreMetrics(t *testing.T) {
 	if got := shown(); !strings.Contains(got, want) {
 		t.Errorf("the metrics have no %s:\n%s", want, got)
 	}
-	if err := b.Delete(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, pool)
 	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,9 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 var begin = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
@@ -183,9 +186,7 @@ func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
 	if p := b.evaluate(); len(b.pods()) != 1 || !p.Status.Resized.Time.Equal(b.clock.Now()) {
 		t.Fatalf("%d pods, resized at %v, want one worker now", len(b.pods()), p.Status.Resized)
 	}
-	if err := b.Delete(t.Context(), &b.pods()[0]); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, &b.pods()[0])
 	for i, mode := range []v1alpha1.WorkerPoolMode{v1alpha1.WorkerPoolObserve, v1alpha1.WorkerPoolAct} {
 		b.mode(mode)
 		b.clock.SetTime(begin.Add(time.Duration(i+2) * time.Second))
@@ -496,12 +497,7 @@ func TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded(t *testing.T) {
 	noted := func() string { text, _ := os.ReadFile(note); return string(text) }
 	until := func(what, want string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); noted() != want; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: noted %q, want %q", what, noted(), want)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		testwait.For(t, 20*time.Second, fmt.Sprintf("%s: noted %q", what, want), func() bool { return noted() == want })
 	}
 	until("the first session", "begin --cores 3\n")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -512,9 +508,7 @@ func TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded(t *testing.T) {
 		t.Fatalf("it ended with its session under way: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	if err := os.WriteFile(end, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, end, "")
 	select {
 	case err := <-ended:
 		if err != nil || noted() != "begin --cores 3\nend\n" {

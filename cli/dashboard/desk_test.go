@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/internal/platform/guard"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // office is a server whose users log in, with what its API server would know.
@@ -263,14 +264,7 @@ func (o *office) open(change ...func(*http.Request)) *bufio.Reader {
 // ends fails unless a stream ends when its credential is reviewed again.
 func (o *office) ends(in *bufio.Reader) {
 	o.Helper()
-	deadline := time.After(long)
-	for !o.clock.HasWaiters() {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-deadline:
-			o.Fatal("nothing waits for the next review")
-		}
-	}
+	testwait.For(o, long, "something waits for the next review", o.clock.HasWaiters)
 	o.clock.Step(reviewEvery)
 	if _, err := io.ReadAll(in); err != nil {
 		o.Errorf("the stream has not ended: %v", err)

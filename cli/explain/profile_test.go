@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +9,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // sampleProfile reads the sample profile, of the machine type xeon-8.
 func sampleProfile(t *testing.T, change ...func(*v1alpha1.MachineProfile)) *v1alpha1.MachineProfile {
 	t.Helper()
-	text, err := os.ReadFile("../../manifests/samples/machineprofile.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
 	if err := yaml.UnmarshalStrict(text, &o); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func begun(t *testing.T, path string, hash bool) *File {
@@ -37,20 +38,12 @@ func closed(t *testing.T, f *File) {
 func TestWhatWasCutOffIsRemovedBeforeMoreIsAppended(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.csv")
 	closed(t, begun(t, path, false))
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := testfile.Read(t, path)
 	for n := 0; n <= len(whole); n++ { // a crash after each byte
-		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, path, whole[:n])
 		f := begun(t, path, false)
 		closed(t, f)
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testfile.Read(t, path)
 		rec, err := trace.ReadRecording(path, bytes.NewReader(got))
 		if err != nil {
 			t.Fatalf("cut off after %d bytes and continued: %v\n%s", n, err, got)
@@ -74,9 +67,7 @@ func TestTwoDoNotAppendToOneFile(t *testing.T) {
 func TestAFileThatIsNoRecordingIsLeftAsItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious.csv")
 	const text = "arrival_s,cpu_milli,memory_mib,runtime_s\n1,2,3,4\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, path, text)
 	if _, err := OpenFile(path, false); err == nil || !strings.Contains(err.Error(), "is not a recording") {
 		t.Errorf("the error is %v, want that it is no recording", err)
 	}

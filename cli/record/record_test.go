@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,15 +20,14 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // eventsIn returns the events of a recording, in the order of the file.
 func eventsIn(t *testing.T, path string) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, path)
 	if bytes.Count(text, []byte("\n")) < 2 {
 		return nil
 	}
@@ -45,18 +44,14 @@ func eventsIn(t *testing.T, path string) (all []string) {
 // await waits until the last event of a recording is the given one.
 func await(t *testing.T, path, last string, meanwhile func()) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		if got := eventsIn(t, path); len(got) > 0 && got[len(got)-1] == last {
-			return
+	testwait.Until(t, time.Minute, last+" comes", func() string {
+		got := eventsIn(t, path)
+		if len(got) > 0 && got[len(got)-1] == last {
+			return ""
 		}
 		meanwhile()
-		select {
-		case <-deadline:
-			t.Fatalf("after a minute %q has not come: %q", last, eventsIn(t, path))
-		case <-time.Tick(5 * time.Millisecond):
-		}
-	}
+		return fmt.Sprintf("%q", got)
+	})
 }
 
 func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {

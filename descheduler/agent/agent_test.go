@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestAgentsThatRunFollowTheOrders without a test that reconciles.
@@ -163,11 +163,7 @@ func TestAConfigurationIsCheckedAndCompleted(t *testing.T) {
 
 func file(t *testing.T) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return testfile.New(t, "file", "")
 }
 
 // TestATargetReceivesOnlyWhatIsExpectedOfItNow by the Migration as it is, not as it was.

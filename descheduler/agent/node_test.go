@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // TestANodeSaysWhichGovernorItHas: a value that cannot be read does not change, and the rest is
@@ -45,9 +46,7 @@ func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got corev1.Node
-			if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), &got); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Get(t, api, client.ObjectKeyFromObject(node), &got)
 			if g, there := got.Annotations[v1alpha1.AnnotationGovernor]; g != tc.want || there != (tc.want != "") || got.Annotations[v1alpha1.AnnotationCapability] == "" {
 				t.Errorf("annotations %q, want governor %q", got.Annotations, tc.want)
 			}

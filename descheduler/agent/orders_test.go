@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 func TestEachOrderIsCarriedOutUpToTheEndOfTheMove(t *testing.T) {
@@ -112,9 +113,7 @@ func TestARestartNeedsNoState(t *testing.T) {
 	}
 	m.carryOut(v1alpha1.OrderKill)
 	m.wantContainer(checkpoint.Running) // its kubelet ends it
-	if err := c.api.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: m.key.Name}}); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c.api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: m.key.Name}})
 	c.settled(t)
 	m.wantSteps(v1alpha1.SourceKilled, "")
 	m.carryOut(v1alpha1.OrderClean)
@@ -166,9 +165,7 @@ func TestAMigrationThatIsGone(t *testing.T) {
 	unread := errors.New("the API server answers no questions about pods")
 	remove := func(t *testing.T, m *moving, finalizers ...string) {
 		pod := &corev1.Pod{}
-		if err := m.api.Get(t.Context(), m.key, pod); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Get(t, m.api, m.key, pod)
 		pod.Finalizers = finalizers
 		if err := errors.Join(m.api.Update(t.Context(), pod), m.api.Delete(t.Context(), pod)); err != nil {
 			t.Fatal(err)
@@ -212,9 +209,7 @@ func TestAMigrationOfTheSameNameIsNotTheSame(t *testing.T) {
 	m.deleteMigration()
 	next.ResourceVersion, next.UID = "", uidOf(9)
 	next.Status.Source, next.Status.Target, next.Status.Order = nil, nil, v1alpha1.OrderPrepare
-	if err := c.api.Create(t.Context(), next); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c.api, next)
 	c.settled(t)
 	m.wantContainer(checkpoint.Running)
 	for _, role := range []ledger.Role{ledger.SourceRole, ledger.TargetRole} {

@@ -37,6 +37,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // noon is when each test starts: later than now, since deadlines of sockets use the machine's clock.
@@ -306,9 +307,7 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 		change(pod, m)
 	}
 	for _, o := range []client.Object{pod, m} {
-		if err := c.api.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c.api, o)
 	}
 	key := types.NamespacedName{Namespace: "jobs", Name: name}
 	c.keys = append(c.keys, key)
@@ -359,9 +358,7 @@ func (c *cluster) settle(t *testing.T) error {
 func (c *cluster) snapshot(t *testing.T) string {
 	t.Helper()
 	var list v1alpha1.MigrationList
-	if err := c.api.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	testapi.List(t, c.api, &list)
 	all := []any{list.Items}
 	for _, n := range []*node{c.from, c.to} {
 		entries := n.ledger.All()
@@ -436,9 +433,7 @@ type moving struct {
 func (m *moving) migration() *v1alpha1.Migration {
 	m.t.Helper()
 	var got v1alpha1.Migration
-	if err := m.api.Get(m.t.Context(), m.key, &got); err != nil {
-		m.t.Fatal(err)
-	}
+	testapi.Get(m.t, m.api, m.key, &got)
 	return &got
 }
 
@@ -529,9 +524,7 @@ func (m *moving) wantFailure(role ledger.Role, reason, part string) {
 		m.t.Errorf("the %s reports %q, %q, %q, want a failure %q with %q", role, step, gotReason, message, reason, part)
 	}
 	var events eventsv1.EventList
-	if err := m.api.List(m.t.Context(), &events); err != nil {
-		m.t.Fatal(err)
-	}
+	testapi.List(m.t, m.api, &events)
 	if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
 		return e.Reason == reason && e.Regarding.Name == m.key.Name && e.Type == corev1.EventTypeWarning
 	}) {

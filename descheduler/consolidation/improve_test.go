@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // learned returns the MachineProfile of machines on which all work takes the same energy and
@@ -53,9 +53,7 @@ func saving(mode Mode) func(*Config) {
 func (p *play) goes() map[string]string {
 	p.t.Helper()
 	var list v1alpha1.MigrationList
-	if err := p.client.List(p.t.Context(), &list); err != nil {
-		p.t.Fatal(err)
-	}
+	testapi.List(p.t, p.client, &list)
 	all := map[string]string{}
 	for _, m := range list.Items {
 		all[m.Spec.PodName] = m.Spec.TargetNode + " " + string(m.Spec.Method)
@@ -203,9 +201,7 @@ func TestPodsThatTheDecisionDoesNotListAreCounted(t *testing.T) {
 func (p *play) decision() *Decision {
 	p.t.Helper()
 	var object corev1.ConfigMap
-	if err := p.client.Get(p.t.Context(), types.NamespacedName{Namespace: "supercargo-system", Name: StatusName}, &object); err != nil {
-		p.t.Fatal(err)
-	}
+	testapi.Get(p.t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: StatusName}, &object)
 	d, err := ReadDecision(&object)
 	if err != nil {
 		p.t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -67,9 +68,7 @@ func (p *play) run(d time.Duration) {
 func (p *play) cordoned() map[string]string {
 	p.t.Helper()
 	var nodes corev1.NodeList
-	if err := p.client.List(p.t.Context(), &nodes); err != nil {
-		p.t.Fatal(err)
-	}
+	testapi.List(p.t, p.client, &nodes)
 	all := map[string]string{}
 	for i := range nodes.Items {
 		if mark, ok := drain.MarkOf(&nodes.Items[i]); ok || nodes.Items[i].Spec.Unschedulable {
@@ -83,9 +82,7 @@ func (p *play) cordoned() map[string]string {
 func (p *play) migrations() map[string]bool {
 	p.t.Helper()
 	var list v1alpha1.MigrationList
-	if err := p.client.List(p.t.Context(), &list); err != nil {
-		p.t.Fatal(err)
-	}
+	testapi.List(p.t, p.client, &list)
 	all := map[string]bool{}
 	for i := range list.Items {
 		all[list.Items[i].Spec.PodName] = true
@@ -239,9 +236,7 @@ func TestAnEmptiedNodeStaysClosedUntilAPodNeedsIt(t *testing.T) {
 		t.Fatalf("cordoned nodes (-want +got):\n%s", diff)
 	}
 	waiting := newPod("waiting", "", "1", unschedulable)
-	if err := p.client.Create(t.Context(), waiting); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, p.client, waiting)
 	p.run(5 * time.Second)
 	if len(p.cordoned()) > 0 {
 		t.Errorf("%v are cordoned although a pod waits", p.cordoned())
@@ -277,16 +272,12 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftUnchanged(t *testing.T) {
 		t.Fatalf("pods that are moved (-want +got):\n%s", diff)
 	}
 	var list v1alpha1.MigrationList
-	if err := p.client.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	testapi.List(t, p.client, &list)
 	for i := range list.Items {
 		if m := &list.Items[i]; m.Spec.PodName == "q" {
 			m.Status.Phase = v1alpha1.MigrationRefused
 			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFinished, Status: metav1.ConditionTrue, Reason: "EmptyDirUnsupported", Message: "it has an emptyDir"}}
-			if err := p.client.Update(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Update(t, p.client, m)
 		}
 	}
 	p.run(30 * time.Second)
@@ -358,9 +349,7 @@ func TestTheDecisionIsRecorded(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(3 * time.Minute)
 	var object corev1.ConfigMap
-	if err := p.client.Get(t.Context(), client.ObjectKey{Namespace: "supercargo-system", Name: StatusName}, &object); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: StatusName}, &object)
 	d, err := ReadDecision(&object)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // zoned returns mixed with node a in the east and node b in the west.
@@ -51,9 +52,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "carbon.csv")
 			if tc.text != "" {
-				if err := os.WriteFile(path, []byte("time,zone,grams_per_kwh\n"+tc.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testfile.Write(t, path, "time,zone,grams_per_kwh\n"+tc.text)
 			}
 			p := newPlay(t, func(c *Config) {
 				saving(Act)(c)
@@ -112,9 +111,7 @@ func TestATariffIsToldOfWhenItChanges(t *testing.T) {
 		{"it is renewed", noon.Format(time.RFC3339) + ",east,300\n", "Normal TariffUsable"},
 	} {
 		if step.row != "-" {
-			if err := os.WriteFile(path, []byte("time,zone,grams_per_kwh\n"+step.row), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testfile.Write(t, path, "time,zone,grams_per_kwh\n"+step.row)
 		}
 		p.run(3 * time.Minute)
 		if got := strings.Join(p.aboutTariff(), ", "); got != step.says {

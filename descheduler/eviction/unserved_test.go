@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // TestAWebhookThatIsInstalledAndNotServedIsSaid: one warning for as long as it lasts.
@@ -51,9 +52,7 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 			}
 			expect("not installed", 0, 0)
 			installed := configuration.DeepCopy()
-			if err := c.Create(t.Context(), installed); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Create(t, c, installed)
 			expect("installed", 1, 1)
 			expect("still installed", 1, 1)
 			if note := <-told.Events; !strings.Contains(note, tc.says) || !strings.Contains(note, v1alpha1.EvictionReasonEvictionWebhookUnserved) || !strings.Contains(note, "Deployment supercargo-evictions") {
@@ -63,31 +62,21 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			expect("another, which was not seen to come", 1, 0)
-			if err := c.Delete(t.Context(), configuration); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Delete(t, c, configuration)
 			expect("deleted", 0, 0)
-			if err := c.Create(t.Context(), configuration.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Create(t, c, configuration.DeepCopy())
 			expect("installed again", 1, 1)
 			<-told.Events
 			endpoints := &discoveryv1.EndpointSlice{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "webhook-1", Labels: map[string]string{discoveryv1.LabelServiceName: "webhook"}},
 				Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}},
 			}
-			if err := c.Create(t.Context(), endpoints); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Create(t, c, endpoints)
 			expect("a pod that is not ready", 1, 0)
 			endpoints.Endpoints[0].Conditions.Ready = new(true)
-			if err := c.Update(t.Context(), endpoints); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Update(t, c, endpoints)
 			expect("served", 0, 0)
-			if err := c.Delete(t.Context(), endpoints); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Delete(t, c, endpoints)
 			expect("not served any more", 1, 1)
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -678,6 +679,7 @@ func TestAChangeOfANodeMattersIfAMigrationCanSeeIt(t *testing.T) {
 func TestTheControllersCanBeSetUp(t *testing.T) {
 	m, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
 		Scheme: fixtures.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}, // the test may run twice in one process
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			return testrestmapper.TestOnlyStaticRESTMapper(fixtures.Scheme()), nil
 		},

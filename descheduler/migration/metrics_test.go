@@ -46,6 +46,7 @@ func TestOnlyAnEndIsCountedWithWhatWasMeasured(t *testing.T) {
 	}{
 		{metricFrozen, 1, 1.5}, {metricDump, 1, 0.25}, {metricShip, 0, 0}, {metricRestore, 0, 0}, {metricTotal, 0, 0}, {metricBytes, 1, 1 << 20},
 	} {
+		defer tc.metric.DeleteLabelValues(backend) // the metrics outlive the test
 		if n, sum := observations(t, tc.metric, backend); n != tc.count || sum != tc.sum {
 			t.Errorf("%d observations of %g in all, want %d of %g", n, sum, tc.count, tc.sum)
 		}

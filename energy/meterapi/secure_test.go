@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // secured returns a meter that requires a token and redirects from /old, a client of it, and the token's file.
@@ -27,10 +28,7 @@ func secured(t *testing.T) (*httptest.Server, *Secure, string) {
 	mux.Handle("/old/", http.RedirectHandler(Path, http.StatusFound))
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	token := testfile.New(t, "token", "secret\n")
 	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return server, &Secure{ServerName: "example.com", TokenFile: token, Authorities: func(context.Context) ([]byte, error) { return trusted, nil }}, token
 }
@@ -77,9 +75,7 @@ func TestATokenIsReadForEachRequest(t *testing.T) {
 	}
 	c := Client{URL: server.URL, HTTP: s.Client()}
 	for i, text := range []string{"secret", "old", "secret"} {
-		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, token, text)
 		if _, _, err := c.Usage(t.Context(), noon, noon.Add(time.Second)); (err == nil) != (text == "secret") {
 			t.Errorf("request %d with token %q: %v", i, text, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // switchboard simulates governors, and records calls.
@@ -211,13 +212,8 @@ func TestALineThatWasCutOffIsPassedOver(t *testing.T) {
 	if _, err := Start(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(o.Journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(o.Journal, text[:len(text)-20], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, o.Journal)
+	testfile.Write(t, o.Journal, text[:len(text)-20])
 	if done, err := readJournal(o.Journal, o.identity(), time.Time{}); err != nil || len(done.Runs) != 7 {
 		t.Errorf("%d runs are known (%v), want 7", len(done.Runs), err)
 	}

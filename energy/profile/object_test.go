@@ -3,7 +3,6 @@ package profile
 import (
 	"errors"
 	"math"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,14 +16,12 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func sample(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
-	text, err := os.ReadFile("../../manifests/samples/machineprofile.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
 	if err := yaml.UnmarshalStrict(text, &o); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ import (
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/profiler/record"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -117,9 +118,7 @@ func (p *play) profile(name string) *v1alpha1.MachineProfile {
 func (p *play) job() *batchv1.Job {
 	p.Helper()
 	var list batchv1.JobList
-	if err := p.client.List(p.Context(), &list); err != nil {
-		p.Fatal(err)
-	}
+	testapi.List(p, p.client, &list)
 	if len(list.Items) == 0 {
 		return nil
 	}
@@ -188,9 +187,7 @@ func (p *play) ends(condition batchv1.JobConditionType, words string) {
 		}
 	}
 	p.run(10 * time.Second)
-	if err := p.client.Delete(p.Context(), pod); err != nil {
-		p.Fatal(err)
-	}
+	testapi.Delete(p, p.client, pod)
 }
 
 func TestMain(m *testing.M) {
@@ -323,9 +320,7 @@ func TestOtherHardwareIsLearnedAgain(t *testing.T) {
 	var n corev1.Node
 	p.get(types.NamespacedName{Name: "a"}, &n)
 	n.Annotations[v1alpha1.AnnotationHardware] = `{"fingerprint":"fedcba9876543210","threads":8}`
-	if err := p.client.Update(t.Context(), &n); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, p.client, &n)
 	p.run(15 * time.Second)
 	if _, err := profile.FromObject(p.profile("xeon")); err == nil {
 		t.Error("models of other hardware are used")
@@ -361,9 +356,7 @@ func finishedPod(name, node string, cpu string, start time.Time, took time.Durat
 // finishes ends a pod while the profiler watches.
 func (p *play) finishes(pod *corev1.Pod) {
 	p.Helper()
-	if err := p.client.Create(p.Context(), pod); err != nil {
-		p.Fatal(err)
-	}
+	testapi.Create(p, p.client, pod)
 	before := pod.DeepCopy()
 	before.Status = corev1.PodStatus{Phase: corev1.PodRunning}
 	p.profiler.podMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: pod})
@@ -488,9 +481,7 @@ func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 				p.start(change)
 			}
 			if tc.other != nil {
-				if err := p.client.Create(t.Context(), tc.other); err != nil {
-					t.Fatal(err)
-				}
+				testapi.Create(t, p.client, tc.other)
 			}
 			p.finishes(finishedPod("pod", "a", "1", start, tc.took))
 			p.run(2 * time.Minute)
@@ -550,9 +541,7 @@ func TestNodesThatAreNotToBeProbedAreNot(t *testing.T) {
 func TestARecordThatWasEditedIsBegunAgain(t *testing.T) {
 	p := newPlay(t, nil, node("a", "xeon"))
 	name := p.profiler.recordName("xeon")
-	if err := p.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string]string{recordKey: "{"}}); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, p.client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string]string{recordKey: "{"}})
 	p.run(15 * time.Second)
 	p.ends(batchv1.JobComplete, report(t, 1))
 	if r := p.record("xeon"); r == nil || r.Probe == nil {

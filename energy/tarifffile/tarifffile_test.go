@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -26,9 +27,7 @@ const sound = `time,zone,grams_per_kwh
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, path, text)
 }
 
 func inFile(t *testing.T, text string) (*File, string) {

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"os"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestThePagesOfReasonsAreThoseOfTheComments(t *testing.T) {
@@ -11,10 +12,7 @@ func TestThePagesOfReasonsAreThoseOfTheComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"events": events, "conditions": conditions} {
-		got, err := os.ReadFile("../../docs/reference/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testfile.Read(t, "../../docs/reference/"+name+".md")
 		if string(got) != want {
 			t.Errorf("docs/reference/%s.md differs from the comments: run make generate", name)
 		}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const gi = int64(1) << 30
@@ -337,10 +337,7 @@ func emptiesMachinesOfServices(t *testing.T, which v1alpha1.ServiceEviction, see
 // enough for the existing machines to serve most of them.
 func TestWherePodsMayWaitForRoomTheyDoAndCostLess(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "htas-on-off.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, filepath.Join("..", "..", "test", "scenarios", "htas-on-off.yaml"))
 	quarter := strings.Replace(string(text), "rate: 24/m", "rate: 6/m", 1)
 	var cost [2]int64
 	var wait [2]time.Duration

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,15 +11,13 @@ import (
 	"supercargo.dev/supercargo/lab/outcome"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // heatsScenario reads the experiment of HEATS.
 func heatsScenario(t *testing.T) *scenario.Scenario {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "heats.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, filepath.Join("..", "..", "test", "scenarios", "heats.yaml"))
 	sc, err := scenario.Read("heats.yaml", text, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestMain(m *testing.M) {
@@ -28,10 +29,7 @@ func TestMain(m *testing.M) {
 // theScenario reads one of the scenarios of HTAS.
 func theScenario(t *testing.T, name string) *scenario.Scenario {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "htas-"+name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, filepath.Join("..", "..", "test", "scenarios", "htas-"+name+".yaml"))
 	sc, err := scenario.Read(name, text, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const (
@@ -426,10 +426,7 @@ func TestTheScenariosOfThePaperAreRead(t *testing.T) {
 	for _, shape := range []Shape{Stable, Growing, Cycle, OnOff} {
 		t.Run(string(shape), func(t *testing.T) {
 			name := filepath.Join("..", "..", "test", "scenarios", "htas-"+string(shape)+".yaml")
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testfile.Read(t, name)
 			s, err := Read(name, text, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -2,7 +2,6 @@ package energyperformance
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // handle implements the part of the framework that the plugin uses.
@@ -152,9 +152,7 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 		told("Warning TariffUnreadable")
 		write := func(text string) {
 			t.Helper()
-			if err := os.WriteFile(path, []byte("time,zone,dollars_per_kwh\n"+text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testfile.Write(t, path, "time,zone,dollars_per_kwh\n"+text)
 		}
 		row := func(zone string, after time.Duration) string {
 			return begin.Add(after).UTC().Format(time.RFC3339) + "," + zone + ",0.25\n"

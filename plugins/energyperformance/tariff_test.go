@@ -2,7 +2,6 @@ package energyperformance_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
@@ -25,9 +25,7 @@ func byTariff(t *testing.T) (configuration, path string) {
 
 func writeTariff(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte("time,zone,grams_per_kwh\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, path, "time,zone,grams_per_kwh\n"+text)
 }
 
 // inZone returns a node of a machine type in a zone.

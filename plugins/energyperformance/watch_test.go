@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,8 @@ import (
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/internal/platform/self"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // server is an API server for MachineProfiles.
@@ -109,10 +110,7 @@ func start(t *testing.T, status int, profiles ...v1alpha1.MachineProfile) (*serv
 
 func read(t *testing.T, change ...func(*v1alpha1.MachineProfile)) v1alpha1.MachineProfile {
 	t.Helper()
-	text, err := os.ReadFile("../../manifests/samples/machineprofile.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
 	if err := yaml.UnmarshalStrict(text, &o); err != nil {
 		t.Fatal(err)
@@ -127,17 +125,12 @@ func read(t *testing.T, change ...func(*v1alpha1.MachineProfile)) v1alpha1.Machi
 // eventually waits until the set satisfies the condition.
 func eventually(t *testing.T, w *watcher, what string, is func(profile.Set) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !is(w.Machines()) {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited for %s: %v", what, w.Machines())
-		case <-ticker.C:
+	testwait.Until(t, time.Minute, what, func() string {
+		if m := w.Machines(); !is(m) {
+			return fmt.Sprint(m)
 		}
-	}
+		return ""
+	})
 }
 
 func TestProfilesAreFollowed(t *testing.T) {

@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 //go:embed checks.js
@@ -114,10 +116,7 @@ type tab struct {
 // open shows the HTML in a new tab until the test ends.
 func open(t *testing.T, html string, v view, before ...action) *tab {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, []byte(html), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testfile.New(t, "page.html", html)
 	return visit(t, "file://"+file, "", v, before...)
 }
 

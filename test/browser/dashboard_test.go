@@ -5,7 +5,6 @@ package browser
 import (
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/dashboard"
 	dashview "supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // board is a dashboard that shows the data of a test.
@@ -65,10 +65,7 @@ func (p *tab) until(t *testing.T, expression string) {
 // axe runs axe-core and returns its accessibility faults, one per line.
 func (p *tab) axe(t *testing.T) []string {
 	t.Helper()
-	code, err := os.ReadFile("../data/axe-core/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := testfile.Read(t, "../data/axe-core/axe.min.js")
 	p.do(t, chromedp.Evaluate[chromedp.Void](string(code)+";0"))
 	return result(t, p, chromedp.Evaluate[[]string](`axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })
 		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 150) + ": " + n.failureSummary)))`, chromedp.EvalAwaitPromise))

@@ -36,6 +36,7 @@ import (
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/chaos/proxy"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var (
@@ -169,9 +170,7 @@ func (w *world) furnish() {
 
 func (w *world) make(o client.Object) {
 	w.Helper()
-	if err := w.client.Create(w.Context(), o); err != nil {
-		w.Fatalf("make %T %s: %v", o, o.GetName(), err)
-	}
+	testapi.Create(w, w.client, o)
 }
 
 // addDisk mounts a small disk for the agents. Without root it only notes that there is none.

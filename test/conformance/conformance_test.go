@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestTheCommittedListIsValid(t *testing.T) {
@@ -305,10 +307,7 @@ func TestTheOverlayFitsTheKubernetesOfThisModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, at)
 	var overlay struct{ Replace map[string]string }
 	if err := json.Unmarshal(text, &overlay); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestSecondSchedulerHasTheRightsItNeeds installs manifests/scheduler/second and runs kube-scheduler with its
@@ -88,10 +88,7 @@ func startSecondScheduler(ctx context.Context, t *testing.T, client kubernetes.I
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "scheduler.kubeconfig")
 	writeServiceAccountKubeconfig(ctx, t, client, admin, kubeconfig)
-	config, err := os.ReadFile("../../manifests/scheduler/config/second-scheduler.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testfile.Read(t, "../../manifests/scheduler/config/second-scheduler.yaml")
 	file := filepath.Join(dir, "config.yaml")
 	writeFile(t, file, append(config, "clientConnection: {kubeconfig: "+kubeconfig+"}\n"...))
 	port := freePort(t)
@@ -159,7 +156,5 @@ func freePort(t *testing.T) int {
 
 func writeFile(t *testing.T, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, name, content)
 }

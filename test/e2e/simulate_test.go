@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestSimulateGivesTheSameBytesOnAnyNumberOfProcessors runs an experiment of HTAS.
@@ -65,9 +67,6 @@ func TestSimulateGivesTheSameBytesOnAnyNumberOfProcessors(t *testing.T) {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testfile.Read(t, path)
 	return string(content)
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // clusterWords are words of Kubernetes, in the singular and lower case.
@@ -29,10 +30,7 @@ func TestPackagesOfNumbersDoNotMentionAWholeCluster(t *testing.T) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			src, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			src := testfile.Read(t, file)
 			for _, said := range clusterWordsIn(file, src) {
 				t.Error(said)
 			}

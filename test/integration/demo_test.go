@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/supercargo-lab/cli"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // demoOutcome contains the fields of one profile that scripts read.
@@ -83,9 +83,7 @@ func checkOutcome(t *testing.T, name string, o demoOutcome) {
 func TestDemoSaysWhatIsWrongWithASchedulerConfiguration(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
 	const content = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n"
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, config, content)
 	code, stdout, stderr := demo(t, "arrival_s,cpu_milli,memory_mib,runtime_s\n0,1,1,1\n", "name,cpu,memory_gib,price_per_hour\na,1,1,1\n",
 		"--nodes", "1", "--profile", "supercargo", "--scheduler-config", config)
 	if code != 2 || stdout != "" || !strings.Contains(stderr, config) || !strings.Contains(stderr, "NoSuch") {
@@ -98,9 +96,7 @@ func demo(t *testing.T, trace, flavors string, args ...string) (code int, stdout
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"trace.csv": trace, "flavors.csv": flavors} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(dir, name), content)
 	}
 	args = append([]string{"supercargo", "demo", "--fleet=false", "--trace", filepath.Join(dir, "trace.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}, args...)
 	var out, errs bytes.Buffer

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/scheduling"
 )
 
@@ -134,9 +135,7 @@ func startProcessWith(t *testing.T, kubeconfig, configuration string) schedulerP
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	configuration = strings.Replace(configuration, "clientConnection: {", "clientConnection: {kubeconfig: "+kubeconfig+", ", 1)
-	if err := os.WriteFile(file, []byte("leaderElection: {leaderElect: false}\n"+configuration), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, file, "leaderElection: {leaderElect: false}\n"+configuration)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)

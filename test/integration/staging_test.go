@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -27,6 +25,9 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // staging is a control plane in which the test replaces the migration controller and the agents: a scheduler
@@ -50,19 +51,7 @@ func newStaging(t *testing.T) *staging {
 func withoutMigrations(t *testing.T) *staging {
 	t.Helper()
 	p, c := controlPlane(t)
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apiextensionsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
-	config := p.Config()
-	config.QPS, config.Burst = 500, 500
-	objects, err := client.New(config, client.Options{Scheme: known})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &staging{t, p, c, objects}
+	return &staging{t, p, c, kit.NewClient(t, p.Config())}
 }
 
 // install makes the API server serve Migrations.
@@ -76,9 +65,7 @@ func (s *staging) install() {
 	if err := yaml.Unmarshal(text, crd); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.objects.Create(s.t.Context(), crd); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.Create(s.t, s.objects, crd)
 	eventually(s.t, func() error { return s.objects.List(s.t.Context(), &v1alpha1.MigrationList{}) })
 }
 
@@ -102,9 +89,7 @@ func (s *staging) move(name string, requirements capability.Requirements, change
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec:       v1alpha1.MigrationSpec{PodName: name + "-old", Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
-	if err := s.objects.Create(s.t.Context(), m); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.Create(s.t, s.objects, m)
 	now, old := metav1.Now(), "old-uid"
 	if pod, err := s.client.CoreV1().Pods("default").Get(s.t.Context(), m.Spec.PodName, metav1.GetOptions{}); err == nil {
 		old = string(pod.UID)
@@ -126,9 +111,7 @@ func (s *staging) move(name string, requirements capability.Requirements, change
 func (s *staging) read(name string) *v1alpha1.Migration {
 	s.t.Helper()
 	m := &v1alpha1.Migration{}
-	if err := s.objects.Get(s.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, m); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.Get(s.t, s.objects, client.ObjectKey{Namespace: "default", Name: name}, m)
 	return m
 }
 
@@ -315,9 +298,7 @@ func TestAMovedPodWhoseMigrationIsGoneIsNotBound(t *testing.T) {
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
-	if err := s.objects.Delete(t.Context(), s.read("m")); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, s.objects, s.read("m"))
 	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that no longer exists")
 	s.others("a")
 	s.pending("m")
@@ -497,10 +478,7 @@ func (s *staging) copyOf(name string) *corev1.Pod {
 // apply creates the objects in a file.
 func (s *staging) apply(path string) {
 	s.t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := testfile.Read(s.t, path)
 	for _, doc := range strings.Split(string(text), "\n---\n") {
 		var object client.Object = &rbacv1.ClusterRole{}
 		if strings.Contains(doc, "kind: ClusterRoleBinding") {

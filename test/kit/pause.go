@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // Pause pauses the programs that watch the ConfigMap in a namespace, and returns a function that resumes
@@ -14,13 +15,9 @@ import (
 func (s *Site) Pause(t testing.TB, namespace, why string) (resume func()) {
 	t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pause.Name}, Data: map[string]string{pause.ReasonKey: why}}
-	if err := s.Client.Create(t.Context(), object); err != nil {
-		t.Fatalf("pause: %v", err)
-	}
+	testapi.Create(t, s.Client, object)
 	return func() {
 		t.Helper()
-		if err := s.Client.Delete(t.Context(), object); err != nil {
-			t.Fatalf("resume: %v", err)
-		}
+		testapi.Delete(t, s.Client, object)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -30,6 +30,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // The timeout of a wait, and its polling interval.
@@ -72,15 +74,7 @@ func start(options playground.Options) (*Site, error) {
 		return nil, err
 	}
 	s := &Site{Playground: p}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return s, err
-		}
-	}
-	config := p.Config()
-	config.QPS, config.Burst = 500, 1000
-	if s.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+	if s.Client, err = newClient(p.Config()); err != nil {
 		return s, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -90,6 +84,30 @@ func start(options playground.Options) (*Site, error) {
 	}
 	_, err = p.StartScheduler(ctx, options.SchedulerConfig)
 	return s, err
+}
+
+// newClient returns a client for the kinds of Kubernetes, CRDs and the kinds of Supercargo, that sends up to 500
+// requests per second.
+func newClient(config *rest.Config, add ...func(*runtime.Scheme) error) (client.WithWatch, error) {
+	scheme := fixtures.Scheme()
+	for _, kinds := range append(add, apiextensionsv1.AddToScheme) {
+		if err := kinds(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 500, 1000
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// NewClient returns a client like that of a site, also for the kinds that add adds.
+func NewClient(t testing.TB, config *rest.Config, add ...func(*runtime.Scheme) error) client.WithWatch {
+	t.Helper()
+	c, err := newClient(config, add...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // define installs the CRDs, and waits until they are served.
@@ -243,10 +261,7 @@ func Namespace(name string) *corev1.Namespace {
 // Objects reads the objects in a file.
 func Objects(t testing.TB, path string) (found []client.Object) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, path)
 	objects := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		object := &unstructured.Unstructured{}

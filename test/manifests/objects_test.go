@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 
@@ -31,16 +30,14 @@ import (
 	"supercargo.dev/supercargo/energy/nodemeter/app"
 	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/internal/platform/self"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // objects decodes the documents of a file as strictly as the API server does
 // for `kubectl --validate=strict`: an unknown or repeated field fails the test.
 func objects(t *testing.T, file string) []runtime.Object {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testfile.Read(t, file)
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, apiregistrationv1.AddToScheme} {
 		if err := add(known); err != nil {

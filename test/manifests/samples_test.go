@@ -2,7 +2,6 @@ package manifests
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // kind contains what the API server derives from a CustomResourceDefinition.
@@ -72,12 +72,8 @@ func (k *kind) faults(t *testing.T, object map[string]any) (found []string) {
 // objectIn reads the first object in a sample.
 func objectIn(t *testing.T, file string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _, _ := bytes.Cut(text, []byte("\n---\n"))
-	text, err = yaml.YAMLToJSON(first)
+	first, _, _ := bytes.Cut(testfile.Read(t, file), []byte("\n---\n"))
+	text, err := yaml.YAMLToJSON(first)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const root = "../.."
@@ -104,9 +106,6 @@ func TestEveryBuildTagHasATarget(t *testing.T) {
 
 func readMakefile(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, filepath.Join(root, "Makefile"))
 	return string(text)
 }

@@ -33,6 +33,7 @@ import (
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/workers"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // finalizer keeps a pod that was deleted until its worker has left the plant.
@@ -138,9 +139,7 @@ func (c *controller) Decide(v workers.View) (workers.Order, error) {
 func (c *controller) pods() []corev1.Pod {
 	c.Helper()
 	var list corev1.PodList
-	if err := c.client.List(c.Context(), &list); err != nil {
-		c.Fatal(err)
-	}
+	testapi.List(c, c.client, &list)
 	return list.Items
 }
 
@@ -178,9 +177,7 @@ func (c *controller) showPods(pods []workerdecide.Pod) {
 		if p := there[pods[i].Name]; p != nil {
 			c.clock.SetTime(p.Asked)
 			pod := c.first(p)
-			if err := c.client.Create(c.Context(), pod); err != nil {
-				c.Fatal(err)
-			}
+			testapi.Create(c, c.client, pod)
 			if pod.Name != p.Name {
 				c.Fatalf("pod %s is called %s", p.Name, pod.Name)
 			}

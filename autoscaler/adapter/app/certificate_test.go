@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/internal/platform/servingcert"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -42,9 +43,7 @@ func replica(c client.Client, at time.Time) *registration {
 func trusts(t *testing.T, c client.Client, r *registration, at time.Time) error {
 	t.Helper()
 	var a apiregistrationv1.APIService
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "v1beta2." + customGroup}, &a); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "v1beta2." + customGroup}, &a)
 	chain, key := r.certificate.CurrentCertKeyContent()
 	return servingcert.Pair{Certificate: chain, Key: key, Authorities: a.Spec.CABundle}.Check(r.certificate.Secret.Hosts, at)
 }

@@ -3,8 +3,6 @@ package app
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,25 +24,20 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/replica/preset"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // sampleConfiguration returns the path of the configuration in a ConfigMap of
 // manifests/samples.
 func sampleConfiguration(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../manifests/samples/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../../manifests/samples/"+name)
 	first, _, _ := strings.Cut(string(text), "\n---\n")
 	var object corev1.ConfigMap
 	if err := yaml.UnmarshalStrict([]byte(first), &object); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "metrics.yaml")
-	if err := os.WriteFile(file, []byte(object.Data["metrics.yaml"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testfile.New(t, "metrics.yaml", object.Data["metrics.yaml"])
 	return file
 }
 

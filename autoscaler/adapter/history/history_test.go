@@ -22,6 +22,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -195,14 +196,10 @@ func TestChangesAreWrittenAndWhatHasGoneEnds(t *testing.T) {
 	record()
 	clock.Step(time.Second)
 	moved := pod("2", "b", "2")
-	if err := c.Create(t.Context(), moved); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c, moved)
 	record()
 	clock.Step(time.Second)
-	if err := c.Delete(t.Context(), node("a")); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c, node("a"))
 	record()
 	const free = `supercargo_node_available{resource="cpu"}`
 	for second, want := range []string{"a=2.5 b=3.5", "a=2.5 b=1.5", "b=1.5"} {

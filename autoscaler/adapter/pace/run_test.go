@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +30,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/replica/preset"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -162,19 +163,13 @@ func TestThePolicyThatLooksMostOftenDecides(t *testing.T) {
 	changed := policy("b", time.Second)
 	changed.Generation = 2
 	var there v1alpha1.ReplicaPolicy
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(changed), &there); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKeyFromObject(changed), &there)
 	changed.ResourceVersion = there.ResourceVersion
-	if err := c.Update(t.Context(), changed); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, c, changed)
 	if got := read(t, p)[from("nginx:9113")]; got != time.Second {
 		t.Errorf("after a policy has changed it is checked every %v, want 1s", got)
 	}
-	if err := c.Delete(t.Context(), changed); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c, changed)
 	if got := read(t, p)[from("nginx:9113")]; got != 5*time.Second || len(p.known) != 2 {
 		t.Errorf("after that policy has gone it is checked every %v for %d policies, want 5s for 2", got, len(p.known))
 	}
@@ -251,11 +246,7 @@ func runs(t *testing.T, p *Pacer) (chan<- []target.Target, func() []time.Duratio
 // rests waits until the pacer pauses.
 func rests(t *testing.T, clock *clocktesting.FakeClock) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not rest")
-		}
-	}
+	testwait.For(t, 30*time.Second, "it rests", clock.HasWaiters)
 }
 
 // step ends the pause of the pacer.
@@ -273,9 +264,7 @@ func TestIntervalsFollowPoliciesThatComeAndGo(t *testing.T) {
 		t.Errorf("without policies (-want +got):\n%s", diff)
 	}
 	asks := policy("web", time.Second)
-	if err := c.Create(t.Context(), asks); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c, asks)
 	step(t, clock)
 	if diff := cmp.Diff([]time.Duration{time.Second}, next()); diff != "" {
 		t.Errorf("with one (-want +got):\n%s", diff)
@@ -284,9 +273,7 @@ func TestIntervalsFollowPoliciesThatComeAndGo(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{time.Second, 0}, next()); diff != "" {
 		t.Errorf("with one more target (-want +got):\n%s", diff)
 	}
-	if err := c.Delete(t.Context(), asks); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c, asks)
 	step(t, clock)
 	if diff := cmp.Diff([]time.Duration{0, 0}, next()); diff != "" {
 		t.Errorf("when it has gone (-want +got):\n%s", diff)
@@ -393,8 +380,6 @@ func TestAPageIsReadAsOftenAsAPolicyLooks(t *testing.T) {
 	}
 	next("3")
 	next("1")
-	if err := c.Delete(t.Context(), asks); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c, asks)
 	next("3")
 }

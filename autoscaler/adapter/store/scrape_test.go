@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/internal/platform/promql"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // page is a target whose response can be changed.
@@ -74,20 +75,12 @@ func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target
 // becomes waits until a query returns a good result.
 func becomes(t *testing.T, s *Store, expression, what string, good func([]promql.Sample) bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		found := ask(t, s, expression, time.Now())
-		if good(found) {
-			return
+	testwait.Until(t, 30*time.Second, expression+" is "+what, func() string {
+		if found := ask(t, s, expression, time.Now()); !good(found) {
+			return fmt.Sprint(found)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is %v: want %s", expression, found, what)
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return ""
+	})
 }
 
 func is(value float64) func([]promql.Sample) bool {

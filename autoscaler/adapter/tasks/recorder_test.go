@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/preset"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -242,9 +242,7 @@ func TestPasswordsAuthoritiesAndCatalogsAreReadEachTime(t *testing.T) {
 	password, authorities := filepath.Join(dir, "password"), filepath.Join(dir, "ca.crt")
 	write := func(file, text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, file, text)
 	}
 	direct := &Source{Address: m.Address, PasswordFile: password, TLS: true, CAFile: authorities, Timeout: 10 * time.Second}
 	found := &Source{Catalogs: []workqueue.Catalog{{Address: catalog.Listener.Addr().String()}}, Project: "blast", PasswordFile: password, CAFile: authorities, Timeout: 10 * time.Second}

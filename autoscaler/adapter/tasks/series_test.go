@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,15 +15,13 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // recorded returns the recorded answer of a real manager.
 func recorded(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("../../worker/workqueue/answer/testdata/queue_status.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../worker/workqueue/answer/testdata/queue_status.json")
 	return string(text)
 }
 

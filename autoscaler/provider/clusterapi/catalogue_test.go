@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 const testGroup = "infrastructure.cluster.x-k8s.io"
@@ -146,18 +147,14 @@ func (s *catalogueScene) made() []string {
 	s.t.Helper()
 	all := []string{}
 	var deployments clusterv1.MachineDeploymentList
-	if err := s.List(s.t.Context(), &deployments, client.MatchingLabels{v1alpha1.LabelFleet: "f"}); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.List(s.t, s, &deployments, client.MatchingLabels{v1alpha1.LabelFleet: "f"})
 	for _, d := range deployments.Items {
 		all = append(all, fmt.Sprintf("%s: %d", d.Name, *d.Spec.Replicas))
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(testGroup + "/v1beta2")
 	list.SetKind("AWSMachineTemplateList")
-	if err := s.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelFleet: "f"}); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.List(s.t, s, list, client.MatchingLabels{v1alpha1.LabelFleet: "f"})
 	for i := range list.Items {
 		of, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "template", "spec", "instanceType")
 		all = append(all, list.Items[i].GetName()+" of "+of)
@@ -237,9 +234,7 @@ func TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled(t *testing.T) {
 	node := readyNode("n", capacity("cpu", "1500m", "memory", "6Gi"))
 	node.Labels = map[string]string{corev1.LabelInstanceTypeStable: "other"}
 	s.nodes = map[string]*corev1.Node{"n": node}
-	if err := s.Create(t.Context(), capiMachine("a", on("n"), func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineDeploymentNameLabel] = name })); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s, capiMachine("a", on("n"), func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineDeploymentNameLabel] = name }))
 	_, found := s.observe()
 	at := slices.IndexFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name })
 	if f := found.Flavors[at]; f.InstanceType != "m7i.large" || f.Size.MilliCPU != 1500 || !f.Seen {
@@ -253,9 +248,7 @@ func TestTheFirstPurchaseMakesWhatItNeeds(t *testing.T) {
 	s.buy(name, 0, 3)
 	s.checkMade("after a purchase", name+": 3", name+" of m7i.xlarge")
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: name}, d)
 	want := toCopy().Spec
 	want.Replicas = new(int32(3))
 	want.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel], want.Template.Labels[clusterv1.MachineDeploymentNameLabel] = name, name
@@ -318,13 +311,9 @@ func TestAPurchaseIsRefusedWhereSomebodyElseHasBought(t *testing.T) {
 func (s *catalogueScene) setMade(name string, change func(*clusterv1.MachineDeployment)) {
 	s.t.Helper()
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, d); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.Get(s.t, s, client.ObjectKey{Namespace: "machines", Name: name}, d)
 	change(d)
-	if err := s.Update(s.t.Context(), d); err != nil {
-		s.t.Fatal(err)
-	}
+	testapi.Update(s.t, s, d)
 }
 
 func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
@@ -340,26 +329,20 @@ func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
 		}
 	}
 	machine := capiMachine("a", func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineDeploymentNameLabel] = unused })
-	if err := s.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s, machine)
 	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(0)) })
 	both := []string{unused + ": 0", used + ": 1", unused + " of m7i.large", used + " of m7i.xlarge"}
 	s.clock.SetTime(start.Add(time.Hour))
 	clean()
 	s.checkMade("while its last machine leaves", both...)
-	if err := s.Delete(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, s, machine)
 
 	s.clock.SetTime(start)
 	orphan := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"})[1]
 	orphan.SetName("orphan")
 	orphan.SetLabels(map[string]string{v1alpha1.LabelFleet: "f"})
 	orphan.SetCreationTimestamp(metav1.NewTime(start))
-	if err := s.Create(t.Context(), orphan); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s, orphan)
 	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(1)) }) // it is kept for now
 	clean()
 	s.checkMade("while a template has just been made", unused+": 1", used+": 1", "orphan of x", unused+" of m7i.large", used+" of m7i.xlarge")
@@ -395,13 +378,9 @@ func TestWhatWasMadeOfAnOlderTemplateContinuesUntilItIsEmpty(t *testing.T) {
 	old := s.named("m7i.large")
 	s.buy(old, 0, 1)
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "workers"}, d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: "workers"}, d)
 	d.Spec.Template.Spec.Version = "v1.36.0"
-	if err := s.Update(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, s, d)
 	renewed := s.named("m7i.large")
 	if renewed == old {
 		t.Fatal("machines of the new template are made by the old MachineDeployment")
@@ -428,13 +407,9 @@ func TestScalingOrPausingTheTemplateItselfChangesNothing(t *testing.T) {
 	s := newCatalogueScene(t)
 	before := s.named("m7i.large")
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "workers"}, d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: "workers"}, d)
 	d.Spec.Replicas, d.Spec.Paused = new(int32(5)), new(true)
-	if err := s.Update(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, s, d)
 	if after := s.named("m7i.large"); after != before {
 		t.Errorf("the flavor is %s now, not %s", after, before)
 	}
@@ -512,9 +487,7 @@ func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
 		name := s.named("m7i.large")
 		s.buy(name, 0, 1)
 		made := infrastructureOf(tc.kind, nil)[1].(*unstructured.Unstructured)
-		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, made); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: name}, made)
 		if got, _, _ := unstructured.NestedMap(made.Object, "spec", "template", "spec"); !cmp.Equal(tc.want, got) {
 			t.Errorf("%s %v becomes %v, want %v", tc.kind, tc.is, got, tc.want)
 		}
@@ -569,9 +542,7 @@ func TestCopiesDoNotBelongToTheTopologyOfACluster(t *testing.T) {
 	s.buy(name, 0, 1)
 	made, template := &clusterv1.MachineDeployment{}, infrastructureOf("AWSMachineTemplate", nil)[1]
 	for _, object := range []client.Object{made, template} {
-		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: name}, object)
 	}
 	for what, labels := range map[string][2]map[string]string{
 		"MachineDeployment": {made.Labels, {"team": "a", v1alpha1.LabelFleet: "f"}},

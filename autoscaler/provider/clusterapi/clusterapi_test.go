@@ -30,6 +30,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -174,27 +175,19 @@ func (s *server) provider() *Provider {
 func (s *server) setReplicas(t *testing.T, n int32) {
 	t.Helper()
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "small"}, d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: "small"}, d)
 	d.Spec.Replicas = new(n)
-	if err := s.Update(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, s, d)
 }
 
 // state is the number of replicas and the marks.
 func (s *server) state(t *testing.T) string {
 	t.Helper()
 	d := &clusterv1.MachineDeployment{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "small"}, d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: "small"}, d)
 	text := fmt.Sprint(*d.Spec.Replicas)
 	var list clusterv1.MachineList
-	if err := s.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	testapi.List(t, s, &list)
 	for i := range list.Items {
 		if mark, ok := list.Items[i].Annotations["cluster.x-k8s.io/delete-machine"]; ok {
 			text += fmt.Sprintf(" %s=%s", list.Items[i].Name, mark)
@@ -368,9 +361,7 @@ func TestMarksOfAReleaseThatCameToNothingAreTakenAway(t *testing.T) {
 	if err := s.provider().Release(t.Context(), "i", "small", 3, []string{"a"}); !errors.Is(err, provider.ErrChanged) {
 		t.Fatalf("error %v, want ErrChanged", err)
 	}
-	if err := s.Create(t.Context(), capiMachine("d")); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s, capiMachine("d"))
 	if got, want := s.state(t), "4 a=supercargo.dev/i"; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}

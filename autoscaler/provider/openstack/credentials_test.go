@@ -7,10 +7,10 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const (
@@ -57,10 +57,7 @@ func TestCredentialsAreReadFromAnApplicationCredential(t *testing.T) {
 func TestTheEnvironmentHasNoSayInCredentials(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	trusted := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	trusted := testfile.New(t, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	for name, value := range map[string]string{
 		"OS_CLOUD": "other", "OS_REGION_NAME": "South", "OS_INTERFACE": "admin", "OS_CLIENT_CONFIG_FILE": "/none", "OS_CACERT": trusted,
 	} {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // templateOf returns the user data of a template in a ConfigMap or, if it is secret, in a Secret, rendered with a
@@ -162,10 +162,7 @@ func TestFlagsAreWrittenAsTheKubeletReadsThem(t *testing.T) {
 
 // TestTheSampleJoinsByKubeadm renders the user data of manifests/samples and parses it like cloud-init and kubeadm.
 func TestTheSampleJoinsByKubeadm(t *testing.T) {
-	sample, err := os.ReadFile("../../../manifests/samples/nodefleet-openstack.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := testfile.Read(t, "../../../manifests/samples/nodefleet-openstack.yaml")
 	_, second, _ := strings.Cut(string(sample), "\n---\n")
 	var config corev1.ConfigMap
 	if err := yaml.UnmarshalStrict([]byte(second), &config); err != nil {

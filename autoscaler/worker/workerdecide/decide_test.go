@@ -2,7 +2,6 @@ package workerdecide
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // must decides on valid input.
@@ -502,10 +502,7 @@ func TestRuntimesAreLearnedFromWhatHasGoneFromTheList(t *testing.T) {
 // recorded reads a recorded answer of a real manager.
 func recorded[T answer.Entry](t *testing.T, name string) []T {
 	t.Helper()
-	data, err := os.ReadFile("../workqueue/answer/testdata/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testfile.Read(t, "../workqueue/answer/testdata/"+name+".json")
 	list, err := answer.Read[T](data)
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func recordedAnswers(t *testing.T) map[string]string {
@@ -210,9 +210,6 @@ type readWriter struct {
 
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile("answer/testdata/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testfile.Read(t, "answer/testdata/"+name+".json")
 	return data
 }

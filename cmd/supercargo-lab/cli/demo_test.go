@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,15 +10,14 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // demoFile writes an input file of the demo.
 func demoFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, path, content)
 	return path
 }
 

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/fit"
 	"supercargo.dev/supercargo/test/data"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // fitted runs the command and returns what it prints as JSON.
@@ -138,10 +137,7 @@ func TestFitPowerByCountersSaysItsParts(t *testing.T) {
 
 func TestFitPowerRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	bad := filepath.Join(t.TempDir(), "bad.csv")
-	if err := os.WriteFile(bad, []byte("time,watts,utilization\n0,1,0\n1,1,150\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bad := testfile.New(t, "bad.csv", "time,watts,utilization\n0,1,0\n1,1,150\n")
 	for _, tc := range []struct {
 		name, stdin, args string
 		says              []string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
 	"supercargo.dev/supercargo/lab/fit"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // serviceCSV returns samples of a service of model m in steps of changing rate and size, with relative
@@ -149,10 +149,7 @@ func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 	t.Parallel()
 	file := commandtest.File(t, serviceCSV(queueing.PaperModel(), 120, 0))
-	sample, err := os.ReadFile("../../../manifests/samples/replicapolicy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := testfile.Read(t, "../../../manifests/samples/replicapolicy.yaml")
 	for _, tc := range []struct{ args, of string }{
 		{"", "predictive, SLO 100ms, mu_b 7.771, c 1574.51, alpha 0.215, every 2m0s"},
 		{"--slo 1.5s --peak-rate 1234.5", "predictive, SLO 1.5s, mu_b 7.771, c 1574.51, alpha 0.215, every 2m0s"},

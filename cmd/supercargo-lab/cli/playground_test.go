@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"os"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestPodsThatNobodyWouldScheduleAreNamed: with a configuration for one schedulerName, all other pods
 // stay pending.
 func TestPodsThatNobodyWouldScheduleAreNamed(t *testing.T) {
 	t.Parallel()
-	energy, err := os.ReadFile("../../../manifests/scheduler/config/energy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	energy := testfile.Read(t, "../../../manifests/scheduler/config/energy.yaml")
 	for _, tc := range []struct{ name, configuration, says string }{
 		{"none given", "", ""},
 		{"not any", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", ""},

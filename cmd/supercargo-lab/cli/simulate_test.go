@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // simulateScenario is small, and every policy buys a machine for it.
@@ -224,9 +225,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 			t.Parallel()
 			dir := commandtest.Directory(t, tc.files)
 			path := filepath.Join(dir, "s.yaml")
-			if err := os.WriteFile(path, []byte(tc.scenario), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testfile.Write(t, path, tc.scenario)
 			code, stdout, stderr := supercargo(t, "", append([]string{"simulate", "-f", path}, tc.args...)...)
 			if code != command.ExitUsage || stdout != "" || stderr == "" {
 				t.Errorf("exit code %d, stdout %q and stderr %q, want %d and errors on stderr alone", code, stdout, stderr, command.ExitUsage)
@@ -275,10 +274,7 @@ func TestSimulateWritesEveryPlacement(t *testing.T) {
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testfile.Read(t, path)
 	if !bytes.HasPrefix(content, []byte("time_s,pod,node,flavor,reason")) {
 		t.Errorf("the file begins %q", content[:min(len(content), 60)])
 	}
@@ -311,10 +307,7 @@ func TestSimulateReplacesAReportAsAWhole(t *testing.T) {
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testfile.Read(t, path)
 	if text := string(content); !strings.HasPrefix(strings.ToLower(text), "<!doctype html>") || !strings.HasSuffix(strings.TrimSpace(text), "</html>") || !strings.Contains(text, "htas") {
 		t.Errorf("the report is no whole page: %q ... %q", text[:min(len(text), 80)], text[max(0, len(text)-80):])
 	}

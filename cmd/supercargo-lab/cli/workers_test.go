@@ -2,13 +2,13 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // fourTasks: on one worker of two cores a and b run at once, c after a, d after both.
@@ -59,10 +59,7 @@ func TestWorkersTellsEachDecision(t *testing.T) {
 	if code != command.ExitOK || !strings.Contains(stdout, "makespan") || !strings.Contains(stdout, "core·s") {
 		t.Fatalf("exit code %d, stdout %q and stderr %q", code, stdout, stderr)
 	}
-	rows, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testfile.Read(t, path)
 	if want := "time_s,added,drained,killed,reason\n30.000,2,,,6 tasks wait at the end of the window: 2 workers for them\n"; !strings.HasPrefix(string(rows), want) {
 		t.Errorf("decisions are\n%s, want them to begin with\n%s", rows, want)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/cli/auditreport"
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // auditDump is a node that is half full and a larger one that is empty, with a pod whose name is
@@ -82,10 +82,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if d.Used == nil || d.Used.CPU != 0.1 || d.Used.Memory != 0.5 || d.Used.Nodes != 1 {
 		t.Errorf("used %+v, want a tenth and a half of one node", d.Used)
 	}
-	html, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	html := testfile.Read(t, page)
 	code, table, stderr := supercargo(t, auditInput, "audit", "--from", "-")
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +18,13 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // sampleProfile reads the sample profile, of the machine type xeon-8.
 func sampleProfile(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
-	text, err := os.ReadFile("../../../manifests/samples/machineprofile.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "../../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
 	if err := yaml.UnmarshalStrict(text, &o); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/test/kit/promserver"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestRecordRefusesWhatItCannotDo(t *testing.T) {
@@ -83,10 +84,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	if code != command.ExitOK || !strings.Contains(stderr, "1 nodes cost $") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testfile.Read(t, path)
 	if code, _, stderr := supercargo(t, "", args...); code != command.ExitUsage || !strings.Contains(stderr, "use another file") {
 		t.Errorf("a second time: exit code %d: %s", code, stderr)
 	}

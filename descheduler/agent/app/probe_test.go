@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/test/kit/promserver"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func probeOptions(t *testing.T) ProbeOptions {
@@ -42,9 +43,7 @@ func asks(t *testing.T, o *ProbeOptions, server *httptest.Server) {
 	t.Helper()
 	o.MeterURL, o.MeterName, o.MeterToken = server.URL, "example.com", filepath.Join(t.TempDir(), "token")
 	o.MeterAuthorities = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	if err := os.WriteFile(o.MeterToken, []byte("token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, o.MeterToken, "token")
 }
 
 // sysfs creates a machine with one frequency policy, and returns the file of its governor.
@@ -78,10 +77,7 @@ func TestTheReportOfAProbeIsWhereKubernetesLooksForIt(t *testing.T) {
 	if err := Probe(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(o.Report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, o.Report)
 	r, err := probe.Decode(text)
 	if err != nil || !r.Complete || !r.Switched || r.Home != "ondemand" || len(r.Runs) != 2*2*2 || len(r.Idle) != 2 || !r.Runs[0].Measured {
 		t.Errorf("%+v (%v)", r, err)
@@ -104,10 +100,7 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 	if err := Probe(ctx, o, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}
-	text, err := os.ReadFile(o.Report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, o.Report)
 	if r, err := probe.Decode(text); err != nil || r.Complete || r.Failure == "" || len(r.Runs) < 4 {
 		t.Errorf("%+v (%v)", r, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/api/types"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestEstablishedConnectionsAreCounted(t *testing.T) {
@@ -22,9 +23,7 @@ func TestEstablishedConnectionsAreCounted(t *testing.T) {
    3: 0100007F:C002 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 4 1 0 100 0 0 10 0
 `
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tcp"), []byte(table), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(dir, "tcp"), table)
 	if got, err := connections(dir); err != nil || got != 2 {
 		t.Errorf("there are %d connections (%v), want 2: those that listen and those that end do not count", got, err)
 	}
@@ -142,9 +141,7 @@ func TestComplaintsOfCRIUAreFound(t *testing.T) {
 		t.Errorf("without a log: %q", got)
 	}
 	log := "(00.1) pie: 1\n(00.2) Error (criu/sk-inet.c:191): inet: Connected TCP socket\nmore\n"
-	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, file, log)
 	if got := complaints(file); !strings.Contains(got, "Connected TCP socket") || strings.Contains(got, "pie") {
 		t.Errorf("complaints are %q", got)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestMemoryOfProcessesIsAddedUp(t *testing.T) {
@@ -13,9 +15,7 @@ func TestMemoryOfProcessesIsAddedUp(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(proc, pid), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(proc, pid, "status"), []byte(status), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(proc, pid, "status"), status)
 	}
 	if got, err := memoryOf(proc, []int{7, 9, 10}); err != nil || got != 20<<10 {
 		t.Errorf("the memory is %d (%v), want %d: 10 has ended", got, err, 20<<10)

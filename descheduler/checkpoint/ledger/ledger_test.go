@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func open(t *testing.T, dir string) *Ledger {
@@ -81,9 +82,7 @@ func TestNobodyElseReadsTheKeys(t *testing.T) {
 func TestAWriteThatWasCutShortIsForgotten(t *testing.T) {
 	dir := t.TempDir()
 	put(t, open(t, dir), entry("m1", SourceRole))
-	if err := os.WriteFile(filepath.Join(dir, "m1_node-1_source.json.123.tmp"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(dir, "m1_node-1_source.json.123.tmp"), "{")
 	if got := open(t, dir).All(); len(got) != 1 {
 		t.Errorf("there are %d entries, want 1", len(got))
 	}
@@ -94,9 +93,7 @@ func TestAWriteThatWasCutShortIsForgotten(t *testing.T) {
 
 func TestADamagedEntryIsNotGuessedAt(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "m1_node-1_source.json"), []byte(`{"Migration":"m1"`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(dir, "m1_node-1_source.json"), `{"Migration":"m1"`)
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "m1_node-1_source.json") {
 		t.Errorf("opening gives %v, want an error that names the file", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/internal/platform/servingcert"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var (
@@ -60,9 +61,7 @@ func keeper(c client.Client) *Keeper {
 func trusted(t *testing.T, c client.Client, k *Keeper, at time.Time) {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	for _, w := range configuration.Webhooks {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(w.ClientConfig.CABundle)
@@ -174,9 +173,7 @@ func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
 		t.Error("it serves without a configuration")
 	default:
 	}
-	if err := c.Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "late"}}); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
 	if err := k.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -228,21 +225,15 @@ func TestAuthoritiesFromBeforeAreNotInjectedOverThoseOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	configuration.Webhooks[0].ClientConfig.CABundle = []byte("theirs")
-	if err := c.Update(t.Context(), &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, c, &configuration)
 	next := keeper(c)
 	next.Secret.Hosts = nil
 	if err := next.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	if got := string(configuration.Webhooks[0].ClientConfig.CABundle); got != "theirs" {
 		t.Errorf("the authorities are %q now", got)
 	}

@@ -11,30 +11,26 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // called configures webhooks with a service and with a URL.
 func called(t *testing.T, c client.Client) {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	url := "https://127.0.0.1:9443/evictions"
 	configuration.Webhooks[0].ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "ns", Name: "webhook"}
 	configuration.Webhooks[1].ClientConfig.URL = &url
-	if err := c.Update(t.Context(), &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, c, &configuration)
 }
 
 // told returns the secret in the configuration, which must be the same in both webhooks.
 func told(t *testing.T, c client.Client) string {
 	t.Helper()
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	path, url := configuration.Webhooks[0].ClientConfig.Service.Path, *configuration.Webhooks[1].ClientConfig.URL
 	if path == nil {
 		t.Fatal("the API server is told no path")
@@ -130,13 +126,9 @@ func TestCertificatesOfOthersAreLeftUnchanged(t *testing.T) {
 	k, c := kept(t)
 	called(t, c)
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	configuration.Webhooks[0].ClientConfig.CABundle = []byte("theirs")
-	if err := c.Update(t.Context(), &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, c, &configuration)
 	k.Secret.Hosts = nil
 	if err := k.Keep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -144,9 +136,7 @@ func TestCertificatesOfOthersAreLeftUnchanged(t *testing.T) {
 	if !k.Knows(t.Context(), told(t, c)) {
 		t.Error("the API server is refused")
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "evictions"}, &configuration)
 	if got := string(configuration.Webhooks[0].ClientConfig.CABundle); got != "theirs" {
 		t.Errorf("the authorities are %q now", got)
 	}

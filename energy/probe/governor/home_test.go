@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestTheGovernorOfAMachineIsThatWhichItHasAtHome: while a probe has changed the governor, Home
@@ -41,9 +43,7 @@ func TestAGarbledRecordIsAnError(t *testing.T) {
 	if err := os.MkdirAll(m.state, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(m.state, file), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(m.state, file), "x")
 	if got, err := Home(m.root, m.state); err == nil {
 		t.Errorf("%q of a record that is none", got)
 	}

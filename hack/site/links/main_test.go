@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestDeadLinksAreFound(t *testing.T) {
@@ -27,9 +29,7 @@ func TestDeadLinksAreFound(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testfile.Write(t, path, text)
 			}
 			_, err := check(root, "https://docs.example/x/")
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 func TestTheBeginningAndTheEndOfEachPauseAreRecordedOnce(t *testing.T) {
@@ -22,9 +23,7 @@ func TestTheBeginningAndTheEndOfEachPauseAreRecordedOnce(t *testing.T) {
 	to := &conditions.Reporter{Object: &corev1.Pod{}, Conditions: &[]metav1.Condition{}, Events: recorder, Last: map[string]string{}}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "supercargo", Name: pause.Name}}
 	for range 2 {
-		if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, object.DeepCopy())
 		for _, want := range []bool{true, true, false, false} {
 			if !want {
 				_ = c.Delete(t.Context(), object.DeepCopy()) // the second time it is gone

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 var name = types.NamespacedName{Namespace: "ns", Name: "webhook"}
@@ -57,9 +59,7 @@ func keep(t *testing.T, keepers ...*Keeper) {
 func published(t *testing.T, c client.Client) []byte {
 	t.Helper()
 	var m corev1.ConfigMap
-	if err := c.Get(t.Context(), name, &m); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, name, &m)
 	return []byte(m.Data[AuthoritiesKey])
 }
 

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // world is one machine called m-1 and its environment.
@@ -128,9 +130,7 @@ func (w *world) node() *corev1.Node {
 // remove deletes the machine.
 func (w *world) remove() {
 	w.t.Helper()
-	if err := w.c.Delete(w.t.Context(), w.machine()); err != nil {
-		w.t.Fatal(err)
-	}
+	testapi.Delete(w.t, w.c, w.machine())
 }
 
 func (w *world) provisioned() bool {
@@ -267,9 +267,7 @@ func TestTheLagBeginsWhenClusterAPIIsThrough(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, o := range tc.objects {
-				if err := w.c.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
-					t.Fatal(err)
-				}
+				testapi.Create(t, w.c, o.DeepCopyObject().(client.Object))
 			}
 			if wait := w.settle(); wait != tc.wait || w.machine().Status.RequestTime != nil || w.node() != nil {
 				t.Errorf("wait %v, requested at %v; want %v and not at all", wait, w.machine().Status.RequestTime, tc.wait)
@@ -299,9 +297,7 @@ func TestSomebodyElsesNodeIsLeftUnchanged(t *testing.T) {
 func TestANodeThatSomebodyDeletesDoesNotComeBack(t *testing.T) {
 	w := newWorld(t, readyCluster(), readyMachine(), newMachine(KwokMachineSpec{}))
 	w.settle()
-	if err := w.c.Delete(t.Context(), w.node()); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, w.c, w.node())
 	w.settle()
 	if w.node() != nil {
 		t.Error("the node is back")
@@ -349,9 +345,7 @@ func TestATemplateSaysHowLargeItsMachinesAre(t *testing.T) {
 	if _, err := (&templateReconciler{client: w.c}).Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.c.Get(t.Context(), key, template); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, w.c, key, template)
 	capacity := map[string]string{}
 	for name, quantity := range template.Status.Capacity {
 		capacity[string(name)] = quantity.String()
@@ -381,18 +375,14 @@ func TestAClusterIsReadyOnceItsKubeconfigIsThere(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.c.Get(t.Context(), key, cluster); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Get(t, w.c, key, cluster)
 		return cluster.Status.Initialization.Provisioned != nil, written()
 	}
 	if ready, secret := see("first"); ready || secret != "" {
 		t.Errorf("ready %v with kubeconfig %q before it belongs to a Cluster", ready, secret)
 	}
 	cluster.Labels = map[string]string{LabelCluster: "c"}
-	if err := w.c.Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, w.c, cluster)
 	for _, kubeconfig := range []string{"first", "first", "second"} {
 		if ready, secret := see(kubeconfig); !ready || secret != kubeconfig {
 			t.Errorf("ready %v with kubeconfig %q, want true with %q", ready, secret, kubeconfig)
@@ -427,16 +417,12 @@ func TestAMachineIsWhatItsInstanceTypeIs(t *testing.T) {
 	}
 	m = w.machine()
 	m.OwnerReferences = owner
-	if err := w.c.Update(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, w.c, m)
 	if w.settle() == 0 || w.node() != nil || w.ready() != "False ProvisioningFailed" {
 		t.Errorf("while there are none: node %v, ready %s", w.node(), w.ready())
 	}
 	market.Data[MarketSoldOut] = "m7i.large/z2\n"
-	if err := w.c.Update(t.Context(), market); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, w.c, market)
 	w.settle()
 	s := w.machine().Spec
 	if s.CPU.MilliValue() != 1930 || s.Memory.Value() != 13<<29 || s.Pods != 29 || s.Arch != "arm64" || w.node() == nil || w.ready() != "True Provisioned" {

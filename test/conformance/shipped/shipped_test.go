@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,15 +21,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestAnEmptyConfigurationDefaultsToTheShippedProfile compares with the plugins that kube-scheduler itself
 // derives from the shipped file.
 func TestAnEmptyConfigurationDefaultsToTheShippedProfile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, manifests.SchedulerConfig, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testfile.New(t, "config.yaml", manifests.SchedulerConfig)
 	want, err := options.LoadConfigFromFile(klog.Background(), file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,20 +1,19 @@
 package commands
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // read returns the texts of the commands of a page.
 func read(t *testing.T, text string) ([]string, error) {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "page.md"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(folder, "page.md"), text)
 	all, err := Read(folder, "page.md")
 	var texts []string
 	for _, c := range all {

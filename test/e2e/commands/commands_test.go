@@ -5,13 +5,13 @@ package commands
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"supercargo.dev/supercargo/test/docs/commands"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestTenMinutesOnAPlaygroundAreAsDescribed runs all commands of docs/start-playground.md in order.
@@ -117,10 +117,7 @@ func (s *shell) prepare() {
 		s.must("kubectl apply -k manifests/" + part)
 	}
 	s.must("kubectl apply -f manifests/samples/machineprofile.yaml")
-	flavors, err := os.ReadFile(root + "/test/data/aws/flavors.csv")
-	if err != nil {
-		s.Fatal(err)
-	}
+	flavors := testfile.Read(s, root+"/test/data/aws/flavors.csv")
 	s.write("flavors.csv", string(flavors))
 	s.write("clouds.yaml", "clouds: {}\n")
 	s.write("my-values.yaml", valuesOfThePage(s.T))
@@ -139,10 +136,7 @@ func (s *shell) prepare() {
 // valuesOfThePage returns the values file that docs/operations.md shows.
 func valuesOfThePage(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(root + "/docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, root+"/docs/operations.md")
 	_, after, ok := strings.Cut(string(text), "    # my-values.yaml\n")
 	if !ok {
 		t.Fatal("docs/operations.md shows no my-values.yaml")

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // root is the root of the repository.
@@ -61,9 +63,7 @@ func (s *shell) link(target, name string) {
 
 func (s *shell) write(name, content string) {
 	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.folder, name), []byte(content), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testfile.Write(s, filepath.Join(s.folder, name), content)
 }
 
 // output collects what a command prints.

@@ -4,17 +4,14 @@ package install
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // isAudited compares an audit of the cluster, in which nothing is installed yet, with what kubectl shows of it.
 func (s *site) isAudited() {
-	prices := filepath.Join(s.TempDir(), "prices.csv")
-	if err := os.WriteFile(prices, []byte("name,cpu,memory_gib,price_per_hour\nlab.large,2,4,0.50\nlab.small,1,2,0.20\n"), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	prices := testfile.New(s, "prices.csv", "name,cpu,memory_gib,price_per_hour\nlab.large,2,4,0.50\nlab.small,1,2,0.20\n")
 	s.kubectl("label", "nodes", "--all", "node.kubernetes.io/instance-type=lab.large", "--overwrite")
 	defer s.kubectl("label", "nodes", "--all", "node.kubernetes.io/instance-type-")
 	var audit struct {

@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/test/chaos/ledger"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var (
@@ -63,10 +64,7 @@ type chaosResult struct {
 // no node cordoned. The API server's audit log shows no write of a former leader and no pod that was bound
 // twice.
 func TestNothingIsLostOnRealNodesWhateverFails(t *testing.T) {
-	policy, err := os.ReadFile(filepath.Join(project, "test/chaos/audit-policy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := testfile.Read(t, filepath.Join(project, "test/chaos/audit-policy.yaml"))
 	s := newSiteWithAudit(t, policy)
 	s.part("the control plane's own pods are ready", (*site).controlPlaneIsReady)
 	s.importImages()
@@ -274,10 +272,7 @@ func (c *chaos) nothingIsLeft(before []string) {
 
 // replay checks the audit log.
 func (c *chaos) replay() {
-	text, err := os.ReadFile(c.AuditLog)
-	if err != nil {
-		c.Fatal(err)
-	}
+	text := testfile.Read(c, c.AuditLog)
 	writes, err := ledger.Read(bytes.NewReader(text))
 	if err != nil {
 		c.Fatal(err)

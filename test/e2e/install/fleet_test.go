@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // boughtPool is the value of the label and taint of bought machines' nodes. No kubelet runs on them, so pods
@@ -160,10 +161,7 @@ func (s *site) newManagement() *management {
 // cluster.
 func (m *management) values() []byte {
 	m.Helper()
-	text, err := os.ReadFile(filepath.Join(project, everything))
-	if err != nil {
-		m.Fatal(err)
-	}
+	text := testfile.Read(m, filepath.Join(project, everything))
 	const here = "  catalogue: {enabled: true}\n"
 	if !strings.Contains(string(text), here) {
 		m.Fatalf("%s has no line %q", everything, here)
@@ -194,10 +192,7 @@ func (m *management) documentedAfter(text, words string) {
 // steps returns the lines of code between two texts of the page.
 func (m *management) steps(from, to string) string {
 	m.Helper()
-	page, err := os.ReadFile(filepath.Join(project, "docs/nodefleet.md"))
-	if err != nil {
-		m.Fatal(err)
-	}
+	page := testfile.Read(m, filepath.Join(project, "docs/nodefleet.md"))
 	_, rest, found := strings.Cut(string(page), from)
 	section, _, ends := strings.Cut(rest, to)
 	if !found || !ends {

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // renewal renews all certificates of the control plane, and restarts its static pods as kubeadm's
@@ -42,9 +43,7 @@ func (s *site) controlPlaneIsRenewed() {
 	})
 	s.say("the API server answers with a new certificate after %.0f s", time.Since(began).Seconds())
 	// kubeadm has also renewed the certificate in the kubeconfig.
-	if err := os.WriteFile(s.Kubeconfig, []byte(s.onControlPlane("cat /etc/kubernetes/admin.conf")), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testfile.Write(s, s.Kubeconfig, s.onControlPlane("cat /etc/kubernetes/admin.conf"))
 	s.eventually("the API server is ready", func() error { _, err := s.try("kubectl", "get", "--raw", "/readyz"); return err })
 	for _, program := range []string{"autoscaler", "descheduler"} {
 		s.eventually("a leader of the "+program+" holds its lease since then", func() error {

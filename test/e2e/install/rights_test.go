@@ -6,10 +6,10 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"os"
 	"strings"
 
 	"supercargo.dev/supercargo/test/e2e/install/rights"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // notUsed lists the permissions that nothing in this package uses, one per line: the account, the permission,
@@ -20,10 +20,7 @@ var notUsed string
 
 // rightsAreRight compares the audit log with the roles.
 func (s *site) rightsAreRight() {
-	log, err := os.ReadFile(s.AuditLog)
-	if err != nil {
-		s.Fatal(err)
-	}
+	log := testfile.Read(s, s.AuditLog)
 	used, err := rights.ReadLog(bytes.NewReader(log))
 	if err != nil {
 		s.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"supercargo.dev/supercargo/test/e2e/install/kubeadm"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // patience is the timeout of a wait, and interval its polling interval. Nothing takes a minute; the rest is
@@ -164,10 +166,7 @@ func (s *site) helm(args ...string) string    { s.Helper(); return s.must("helm"
 // apply applies objects with kubectl.
 func (s *site) apply(objects string) {
 	s.Helper()
-	path := filepath.Join(s.TempDir(), "objects.yaml")
-	if err := os.WriteFile(path, []byte(objects), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	path := testfile.New(s, "objects.yaml", objects)
 	s.kubectl("apply", "-f", path)
 }
 
@@ -180,21 +179,12 @@ func (s *site) get(jsonpath string, args ...string) string {
 // eventually waits until check returns nil.
 func (s *site) eventually(what string, check func() error) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
+	testwait.Until(s, patience, what, func() string {
+		if err := check(); err != nil {
+			return err.Error()
 		}
-		select {
-		case <-ctx.Done():
-			s.Fatalf("not so within %v: %s: %v", patience, what, err)
-		case <-ticker.C:
-		}
-	}
+		return ""
+	})
 }
 
 // says waits until kubectl finds a value in a field.

@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestTheControlPlaneIsOfTheVersionAskedFor(t *testing.T) {
@@ -47,10 +47,7 @@ func TestPodsOfEveryProfileAreBound(t *testing.T) {
 	}
 	configurations := map[string][]byte{"stock": controlplane.StockSchedulerConfig}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testfile.Read(t, file)
 		configurations[filepath.Base(file)] = text
 	}
 	for name, configuration := range configurations {

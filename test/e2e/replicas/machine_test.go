@@ -4,9 +4,10 @@ package replicas
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // machine contains the CPU time counters of the machine since boot, in ticks.
@@ -17,10 +18,7 @@ type machine struct {
 // readMachine reads /proc/stat.
 func readMachine(t *testing.T) machine {
 	t.Helper()
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, "/proc/stat")
 	first, _, _ := strings.Cut(string(text), "\n")
 	var user, nice, system, idle, wait, hard, soft, stolen uint64
 	if _, err := fmt.Sscanf(first, "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &hard, &soft, &stolen); err != nil {

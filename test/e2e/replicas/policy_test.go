@@ -33,6 +33,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/promql/source"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // The service in the cluster.
@@ -115,9 +116,7 @@ func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) 
 		policy := r.makePolicy(t)
 		return func(s *step) {
 			t.Helper()
-			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Refresh(t, r.Client, policy)
 			told(s, &policy.Status)
 		}
 	})
@@ -208,9 +207,7 @@ func makeService(t *testing.T, c client.Client, namespace string) *appsv1.Deploy
 		},
 	}
 	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, d} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, o)
 	}
 	return d
 }
@@ -232,9 +229,7 @@ func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 				MaxAge: metav1.Duration{Duration: 10 * time.Second}},
 		},
 	}
-	if err := r.Client.Create(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, r.Client, p)
 	return p
 }
 
@@ -242,9 +237,7 @@ func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 func (r *trial) seen(t *testing.T, start time.Time) step {
 	t.Helper()
 	d := r.deployment
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Refresh(t, r.Client, d)
 	return step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Desired: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
 }
 

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // tryStock replays the load against a Deployment that a stock HorizontalPodAutoscaler scales:
@@ -32,9 +32,7 @@ func tryStock(t *testing.T, program string, goal law.Goal, requests []arrival) o
 		stock := r.makeStock(t)
 		return func(s *step) {
 			t.Helper()
-			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(stock), stock); err != nil {
-				t.Fatal(err)
-			}
+			testapi.Refresh(t, r.Client, stock)
 			for _, c := range stock.Status.Conditions {
 				if c.Type == autoscalingv2.AbleToScale || c.Type == autoscalingv2.ScalingActive && c.Status != "True" {
 					s.Reason = c.Message
@@ -107,8 +105,6 @@ func (r *trial) makeStock(t *testing.T) *autoscalingv2.HorizontalPodAutoscaler {
 			},
 		},
 	}
-	if err := r.Client.Create(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, r.Client, h)
 	return h
 }

@@ -5,13 +5,14 @@ package workers
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // The parameters of the BLAST search: reads that were cut out of chromosomes and slightly modified are
@@ -108,9 +109,7 @@ func startBLAST(t *testing.T, password, catalog, project string) (dir, ledger st
 	rules, outputs := blast(ledger)
 	genome, queries, cuts := sequences()
 	for name, content := range map[string]string{"blast.makeflow": rules, "password": password, "genome.fa": genome, "reads.fa": queries} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(dir, name), content)
 	}
 	ended = program(t, dir, "makeflow", "-T", "wq", "-p", "0", "-N", project, "-C", catalog, "--password", "password", "blast.makeflow")
 	return dir, ledger, outputs, ended, cuts
@@ -121,10 +120,7 @@ func startBLAST(t *testing.T, password, catalog, project string) (dir, ledger st
 func checkHits(t *testing.T, path string, cuts map[string]cut) {
 	t.Helper()
 	const ends, least = 20, 90.0 // bases, and per cent of them that are alike
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, path)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(cuts) {
 		t.Errorf("%d hits for %d reads", len(lines), len(cuts))

@@ -25,6 +25,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // startTLS starts a TLS proxy in front of a manager, because Debian's cctools lacks TLS. It returns the proxy's
@@ -89,9 +90,7 @@ func observed(t *testing.T, manager v1alpha1.WorkQueueManager, secrets map[strin
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pool)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Refresh(t, c, pool)
 	return pool.Status
 }
 

@@ -30,6 +30,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const (
@@ -238,9 +239,7 @@ func startStages(t *testing.T, password string) (dir, ledger, address string, ou
 	dir, ledger = t.TempDir(), filepath.Join(t.TempDir(), "ledger")
 	rules, outputs := stages(ledger)
 	for name, content := range map[string]string{"flow.makeflow": rules, "password": password} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(dir, name), content)
 	}
 	port := strconv.Itoa(freePort(t))
 	manager, ended = launch(t, dir, "makeflow", "-T", "wq", "-p", port, "-C", "127.0.0.1:1", "--password", "password", "flow.makeflow")
@@ -436,10 +435,7 @@ func checkAll(t *testing.T, dir string) {
 // checkLedger checks that each task ran once.
 func checkLedger(t *testing.T, ledger string, outputs []string) {
 	t.Helper()
-	text, err := os.ReadFile(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, ledger)
 	ran := strings.Fields(string(text))
 	slices.Sort(ran)
 	outputs = slices.Sorted(slices.Values(outputs))

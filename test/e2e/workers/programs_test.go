@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // The timeout of a wait, and its polling interval.
@@ -136,9 +138,7 @@ func startWorkflow(t *testing.T, project, catalog string) workflow {
 	w := workflow{dir: t.TempDir(), password: "not a secret\n"} // the newline is part of it
 	w.passwordFile = filepath.Join(w.dir, "password")
 	for name, content := range map[string]string{"flow.makeflow": rules.String(), "password": w.password} {
-		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(w.dir, name), content)
 	}
 	w.ended = program(t, w.dir, "makeflow", "-T", "wq", "-p", "0", "-N", project, "-C", catalog, "--password", w.passwordFile, "flow.makeflow")
 	return w

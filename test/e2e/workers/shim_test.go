@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // finalizer keeps a terminating pod until its process has ended, because kwok would remove it at once.
@@ -53,9 +54,7 @@ func startShim(t *testing.T, c client.Client, namespace, password string) *shim 
 	if err := os.MkdirAll(filepath.Join(s.secrets, "work-queue"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.secrets, "work-queue", "password"), []byte(password), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, filepath.Join(s.secrets, "work-queue", "password"), password)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {

@@ -28,14 +28,13 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // namespace creates a namespace for a test.
 func namespace(t *testing.T, s *kit.Site, name string) {
 	t.Helper()
-	if err := s.Client.Create(t.Context(), kit.Namespace(name)); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, kit.Namespace(name))
 }
 
 // why returns the reason of an API error, or the error if it has none.
@@ -100,9 +99,7 @@ func TestBothAPIsAreReadThroughTheAggregator(t *testing.T) {
 	for _, name := range []string{"p1", "p2", "p3"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "reads", Name: name, Labels: map[string]string{"app": "web"}}}
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-		if err := s.Client.Create(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, s.Client, pod)
 	}
 	const pods = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/reads/pods/"
 	custom := func(path string) string {
@@ -178,9 +175,7 @@ func allow(t *testing.T, s *kit.Site, namespace, metric string, subject rbacv1.S
 		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{metric}, Verbs: []string{"list", "get"}}}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "metrics"}, Subjects: []rbacv1.Subject{subject}}
 	for _, object := range []client.Object{role, binding} {
-		if err := s.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, s.Client, object)
 	}
 }
 
@@ -209,9 +204,7 @@ func TestWhoMayNotIsRefusedByTheAdapterItself(t *testing.T) {
 	allow(t, s, name, "queue_length", subject)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "direct-reader"}, Subjects: []rbacv1.Subject{subject},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "supercargo-metrics-reader"}}
-	if err := s.Client.Create(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, binding)
 	for _, path := range []string{metric, promql, "/metrics"} { // a refusal is cached for 10 s
 		becomes(t, s, "who has the right asks for "+path, "200", func() string { return fmt.Sprint(ask(path, token)) })
 	}
@@ -236,9 +229,7 @@ func reader(t *testing.T, s *kit.Site, namespace string) string {
 func direct(t *testing.T, s *kit.Site) func(path, token string) int {
 	t.Helper()
 	var published corev1.ConfigMap
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s.Client, client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published)
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM([]byte(published.Data["ca.crt"])) {
 		t.Fatalf("no authorities are published: %v", published.Data)
@@ -267,13 +258,9 @@ func TestTheCertificateIsWhereOtherReplicasFindIt(t *testing.T) {
 	t.Parallel()
 	s := site(t)
 	var secret corev1.Secret
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-certificate"}, &secret); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s.Client, client.ObjectKey{Namespace: home, Name: account + "-certificate"}, &secret)
 	var published corev1.ConfigMap
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s.Client, client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published)
 	if secret.Type != corev1.SecretTypeTLS || len(secret.Data[corev1.TLSPrivateKeyKey]) == 0 || string(secret.Data["ca.crt"]) != published.Data["ca.crt"] {
 		t.Errorf("a Secret of type %s has the authorities\n%s\nand the ConfigMap\n%s", secret.Type, secret.Data["ca.crt"], published.Data["ca.crt"])
 	}
@@ -334,9 +321,7 @@ func follow(t *testing.T, s *kit.Site, namespace, metric string, labels map[stri
 			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(each, resource.DecimalSI)},
 		}}},
 	}
-	if err := s.Client.Create(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, h)
 	return h
 }
 
@@ -348,9 +333,7 @@ func deploy(t *testing.T, s *kit.Site, namespace string) {
 	d.Spec.Replicas, d.Spec.Selector = ptr.To(int32(1)), &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-	if err := s.Client.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, d)
 }
 
 // publish creates a ReplicaPolicy that publishes its desired replicas.
@@ -358,14 +341,10 @@ func publish(t *testing.T, s *kit.Site, namespace string) *v1alpha1.ReplicaPolic
 	t.Helper()
 	for _, object := range kit.Objects(t, "testdata/replicapolicy.yaml") {
 		object.SetNamespace(namespace)
-		if err := s.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, s.Client, object)
 	}
 	p := &v1alpha1.ReplicaPolicy{}
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, p); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, s.Client, client.ObjectKey{Namespace: namespace, Name: "web"}, p)
 	return p
 }
 
@@ -391,9 +370,7 @@ func TestTheHistoryOfTheClusterIsInTheStore(t *testing.T) {
 	t.Parallel()
 	s := site(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "historic", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1.large"}}}
-	if err := s.Client.Create(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, node)
 	before := node.DeepCopy()
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	node.Status.Allocatable = node.Status.Capacity
@@ -409,13 +386,9 @@ func TestTheHistoryOfTheClusterIsInTheStore(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "history", Name: "p"}}
 	pod.Spec.NodeName = "historic"
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}}}}
-	if err := s.Client.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, pod)
 	becomes(t, s, "free cores when a pod has come", "2.5", free)
-	if err := s.Client.Delete(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, s.Client, node)
 	becomes(t, s, "free cores of a node that has gone", "", free)
 }
 

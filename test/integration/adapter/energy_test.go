@@ -23,6 +23,7 @@ import (
 
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // machineType is a machine type whose idle power is in the table.
@@ -101,9 +102,7 @@ func TestEnergyIsSharedOutAmongPodsWithoutAnythingInstalledBeside(t *testing.T) 
 	}
 	pods[2].Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": at.Port()}
 	for _, object := range []client.Object{node, pods[0], pods[1], pods[2]} {
-		if err := s.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, s.Client, object)
 	}
 	status := func(object client.Object, change func()) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // announced creates a pod with an address of this machine that requests a scrape every 20 s.
@@ -29,9 +30,7 @@ func announced(t *testing.T, s *kit.Site, namespace, address string) {
 		target.ScrapeAnnotation: "true", target.PortAnnotation: port, target.IntervalAnnotation: "20s",
 	}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-	if err := s.Client.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, s.Client, pod)
 	before := pod.DeepCopy()
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, host, []corev1.PodIP{{IP: host}}
 	if err := s.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
@@ -52,14 +51,10 @@ func TestAPodIsScrapedAsOftenAsAPolicyReadsIt(t *testing.T) {
 	policy.Spec.Law = v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawInverseQueue, Interval: metav1.Duration{Duration: time.Second}}
 	policy.Spec.Metrics.Preset = nil
 	policy.Spec.Metrics.Queries = &v1alpha1.MetricQueries{ArrivalRate: `sum(rate(paced_total{namespace="paced"}[5s]))`, ResponseTime: "vector(0.01)"}
-	if err := s.Client.Patch(t.Context(), policy, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Patch(t, s.Client, policy, client.MergeFrom(before))
 	often := func() string { return promql(`count_over_time(paced_total{namespace="paced"}[10s]) > bool 5`) }
 	becomes(t, s, "six scrapes or more in ten seconds", "1", often)
-	if err := s.Client.Delete(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, s.Client, policy)
 	becomes(t, s, "one scrape or none in ten seconds", "true", func() string {
 		got := promql(`sum(count_over_time(paced_total{namespace="paced"}[10s])) or vector(0)`)
 		return fmt.Sprint(got == "0" || got == "1")

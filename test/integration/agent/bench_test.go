@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,14 +19,12 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // bench is the environment of one test: its own namespace and two simulated nodes.
 type bench struct {
-	*testing.T
-	client.WithWatch
-	site     *kit.Site
-	name     string
+	*kit.Bench
 	from, to string // nodes
 	config   agent.Config
 	deadline time.Duration // of Migrations, from their creation
@@ -40,36 +36,20 @@ var benches atomic.Int32
 // newBench creates the namespace and the nodes. No agent runs yet.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	s, err := sites.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("agent-%d", benches.Add(1))
-	b := &bench{T: t, WithWatch: s.Client, site: s, name: name, from: name + "-a", to: name + "-b", deadline: time.Minute, stop: func() {}}
-	b.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	b := &bench{Bench: sites.Bench(t, fmt.Sprintf("agent-%d", benches.Add(1))), deadline: time.Minute, stop: func() {}}
+	b.Poll = poll
+	b.from, b.to = b.Space+"-a", b.Space+"-b"
 	b.addNode(b.from)
 	b.addNode(b.to)
-	dir := t.TempDir()
-	b.config = agent.Config{
-		Client: s.Config(), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
-		Simulation: &agent.Simulation{Selector: labels.SelectorFromSet(labels.Set{"bench": name}), Model: simulated.Model{}},
-		Resync:     200 * time.Millisecond, Log: testr.New(t),
-	}
-	t.Cleanup(func() { b.stop() })
+	b.config = kit.SimulatedAgents(b.Site.Config(), t.TempDir(), labels.SelectorFromSet(labels.Set{kit.BenchLabel: b.Space}), simulated.Model{}, b.Logs)
+	b.config.Resync = 200 * time.Millisecond
 	return b
 }
 
 // addNode creates a node that the agent simulates.
 func (b *bench) addNode(name string) {
 	b.Helper()
-	b.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": b.name}}})
-}
-
-func (b *bench) make(obj client.Object) {
-	b.Helper()
-	if err := b.Create(b.Context(), obj); err != nil {
-		b.Fatalf("make %T %s: %v", obj, obj.GetName(), err)
-	}
+	b.Make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kit.BenchLabel: b.Space}}})
 }
 
 // start starts an agent, whose end the cleanup waits for.
@@ -79,29 +59,20 @@ func (b *bench) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	b.stop = func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Errorf("the agent ended: %v", err)
-		}
-		b.stop = func() {}
-	}
+	b.stop = b.StartSound("the agent", a.Run)
 }
 
 // pod creates a pod that runs on the first node.
 func (b *bench) pod(name string) *corev1.Pod {
 	b.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 		Spec: corev1.PodSpec{NodeName: b.from, Containers: []corev1.Container{{
 			Name: "main", Image: "example.test/work:1",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}},
 		}}},
 	}
-	b.make(pod)
+	b.Make(pod)
 	return pod
 }
 
@@ -121,10 +92,10 @@ func (b *bench) migrationBy(pod *corev1.Pod, backend v1alpha1.MigrationBackend) 
 func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
 	m := &v1alpha1.Migration{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "move-" + pod.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "move-" + pod.Name},
 		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: time.Minute}},
 	}
-	b.make(m)
+	b.Make(m)
 	now := metav1.Now()
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
 		s.Plan = &v1alpha1.MigrationPlan{
@@ -163,21 +134,13 @@ func (b *bench) reserve(m *v1alpha1.Migration, node string) {
 // read reads the current Migration.
 func (b *bench) read(m *v1alpha1.Migration) {
 	b.Helper()
-	if err := b.Get(b.Context(), client.ObjectKeyFromObject(m), m); err != nil {
-		b.Fatalf("read Migration %s: %v", m.Name, err)
-	}
-}
-
-// eventually waits until look returns "".
-func (b *bench) eventually(what string, check func() string) {
-	b.Helper()
-	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: poll, Show: func() string { return "" }}, what, check)
+	testapi.Refresh(b, b, m)
 }
 
 // sourceSays waits until the source has reported a step.
 func (b *bench) sourceSays(m *v1alpha1.Migration, step v1alpha1.SourceStep) *v1alpha1.SourceReport {
 	b.Helper()
-	b.eventually("the source is "+string(step), func() string {
+	b.Eventually("the source is "+string(step), func() string {
 		b.read(m)
 		if r := m.Status.Source; r == nil || r.Step != step {
 			return fmt.Sprintf("it says %+v", r)
@@ -190,7 +153,7 @@ func (b *bench) sourceSays(m *v1alpha1.Migration, step v1alpha1.SourceStep) *v1a
 // targetSays waits until the target has reported a step.
 func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1alpha1.TargetReport {
 	b.Helper()
-	b.eventually("the target is "+string(step), func() string {
+	b.Eventually("the target is "+string(step), func() string {
 		b.read(m)
 		if r := m.Status.Target; r == nil || r.Step != step {
 			return fmt.Sprintf("it says %+v", r)
@@ -203,7 +166,7 @@ func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1a
 // nothingLeft waits until the agent has no state of any migration.
 func (b *bench) nothingLeft() {
 	b.Helper()
-	b.eventually("nothing is left", func() string {
+	b.Eventually("nothing is left", func() string {
 		var left []string
 		for _, pattern := range []string{
 			filepath.Join(b.config.StateDir, "ledger", "*"), filepath.Join(b.config.WorkDir, "*"), filepath.Join(b.config.StateDir, "simulated", "images", "*"),

@@ -72,7 +72,7 @@ func (b *bench) stuck() (*corev1.Pod, *v1alpha1.Migration) {
 // continues waits until a container is not frozen.
 func (b *bench) continues(pod *corev1.Pod) {
 	b.Helper()
-	b.eventually("the container continues", func() string {
+	b.Eventually("the container continues", func() string {
 		if b.is("frozen", pod) {
 			return "it is frozen"
 		}
@@ -223,7 +223,7 @@ func TestHealthTellsTheTruth(t *testing.T) {
 	}
 	says := func(path string, want int) {
 		t.Helper()
-		b.eventually(path+" is "+http.StatusText(want), func() string {
+		b.Eventually(path+" is "+http.StatusText(want), func() string {
 			answer, err := http.Get("http://" + b.config.ServeAddress + path)
 			if err != nil {
 				return err.Error()

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +26,9 @@ import (
 	"supercargo.dev/supercargo/energy/nodemeter"
 	"supercargo.dev/supercargo/energy/nodemeter/meter"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // home is the namespace of the descheduler and the metrics adapter.
@@ -80,9 +81,7 @@ func newMetering(t *testing.T) *metering {
 	m.account(home, "supercargo-metrics-adapter")
 	site.Install(t, "../../../manifests/meter/rbac.yaml")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "metered"}}
-	if err := site.Client.Create(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, site.Client, node)
 	t.Cleanup(func() {
 		if err := site.Client.Delete(context.WithoutCancel(t.Context()), node); err != nil {
 			t.Error(err)
@@ -138,24 +137,18 @@ func (m *metering) authorities(asked context.Context, namespace, account string)
 func (m *metering) wait() []byte {
 	m.Helper()
 	var authorities []byte
-	deadline := time.Now().Add(time.Minute)
-	for {
+	testwait.Until(m, time.Minute, "the meter serves what it reads", func() string {
 		var err error
-		authorities, err = m.authorities(m.Context(), home, "supercargo-metrics-adapter")
-		if err == nil && len(authorities) > 0 {
-			if code, text, err := m.ask(authorities, "/metrics", m.token(home, "supercargo-metrics-adapter", meterapi.Audience)); err == nil && code == http.StatusOK && strings.Contains(text, "supercargo_node_power_watts{") {
-				return authorities
-			}
+		if authorities, err = m.authorities(m.Context(), home, "supercargo-metrics-adapter"); err != nil || len(authorities) == 0 {
+			return fmt.Sprintf("no authorities: %v", err)
 		}
-		if time.Now().After(deadline) {
-			m.Fatalf("the meter does not serve what it reads: %v\n%s", err, m.log.Tail(40))
+		code, text, err := m.ask(authorities, "/metrics", m.token(home, "supercargo-metrics-adapter", meterapi.Audience))
+		if err != nil || code != http.StatusOK || !strings.Contains(text, "supercargo_node_power_watts{") {
+			return fmt.Sprintf("code %d, %v\n%s", code, err, m.log.Tail(40))
 		}
-		select {
-		case <-m.Context().Done():
-			m.Fatal(m.Context().Err())
-		case <-time.After(poll):
-		}
-	}
+		return ""
+	})
+	return authorities
 }
 
 // ask sends a request to the meter with a token, or without one if it is "".
@@ -245,10 +238,7 @@ func TestATokenIsShownToTheMeterAlone(t *testing.T) {
 	var asked []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.Header.Get("Authorization")) }))
 	t.Cleanup(server.Close)
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(m.token(home, "supercargo-descheduler", meterapi.Audience)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	token := testfile.New(t, "token", m.token(home, "supercargo-descheduler", meterapi.Audience))
 	secure := &meterapi.Secure{ServerName: meterapi.ServerName(meterapi.Namespace), TokenFile: token, Authorities: func(ctx context.Context) ([]byte, error) {
 		return m.authorities(ctx, home, "supercargo-descheduler")
 	}}
@@ -277,9 +267,7 @@ func TestAMeterCannotGetTheTokensOfOthers(t *testing.T) {
 		t.Errorf("a Secret for another account's token: %v", err)
 	}
 	var secret corev1.Secret
-	if err := m.own.Get(t.Context(), client.ObjectKey{Namespace: meterapi.Namespace, Name: meterapi.Name}, &secret); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, m.own, client.ObjectKey{Namespace: meterapi.Namespace, Name: meterapi.Name}, &secret)
 	if key := secret.Data[corev1.TLSPrivateKeyKey]; !bytes.Contains(key, []byte("PRIVATE KEY")) {
 		t.Errorf("the Secret has no key: %q", key)
 	}

@@ -14,7 +14,7 @@ func TestAgentSaysOnEachNodeWhatItCanDo(t *testing.T) {
 	b := newBench(t)
 	b.start()
 	for _, name := range []string{b.from, b.to} {
-		b.eventually("the annotation is there", func() string {
+		b.Eventually("the annotation is there", func() string {
 			var node corev1.Node
 			if err := b.Get(b.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 				return err.Error()

@@ -26,7 +26,7 @@ const (
 // as returns a client of an account to which RBAC allows everything.
 func (b *bench) as(user string) client.Client {
 	b.Helper()
-	config := rest.CopyConfig(b.site.Config())
+	config := rest.CopyConfig(b.Site.Config())
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
 	c, err := client.New(config, client.Options{Scheme: b.Scheme()})
 	if err != nil {
@@ -42,14 +42,14 @@ func (b *bench) guarded() {
 	ctx := context.WithoutCancel(b.Context())  // the test's context ends before the cleanup
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`))
 	try := func() error { return b.Status().Patch(ctx, m.DeepCopy(), patch, client.DryRunAll) }
-	objects := kit.Objects(b.T, "../../../manifests/descheduler/policy.yaml")
+	objects := kit.Objects(b, "../../../manifests/descheduler/policy.yaml")
 	b.Cleanup(func() {
 		for _, object := range objects {
 			if err := client.IgnoreNotFound(b.Delete(ctx, object)); err != nil {
 				b.Error(err)
 			}
 		}
-		b.eventually("the policy is no longer in force", func() string {
+		b.Eventually("the policy is no longer in force", func() string {
 			if err := try(); err != nil {
 				return err.Error()
 			}
@@ -57,14 +57,14 @@ func (b *bench) guarded() {
 		})
 	})
 	for _, object := range objects {
-		b.make(object)
+		b.Make(object)
 	}
-	b.eventually("the policy is in force", func() string {
+	b.Eventually("the policy is in force", func() string {
 		if err := try(); err == nil {
 			return "the administrator, who is none of ours, writes a status"
 		}
 		restored := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "probe-of-policy-2"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "probe-of-policy-2"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: v1alpha1.GroupName + "/checkpoint:1"}}},
 		}
 		if err := b.Create(ctx, restored, client.DryRunAll); err == nil {
@@ -127,7 +127,7 @@ func TestOnlyTheDeschedulerMakesPodsFromCheckpoints(t *testing.T) {
 	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
 		pods++
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: fmt.Sprintf("pod-%d", pods)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: fmt.Sprintf("pod-%d", pods)},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.test/work:1"}}},
 		}
 		change(&p.Spec)

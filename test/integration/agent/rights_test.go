@@ -29,7 +29,7 @@ func (b *bench) install() {
 		return
 	}
 	installed = true
-	b.site.Install(b.T, "../../../manifests/agent/namespace.yaml", "../../../manifests/agent/rbac.yaml", "../../../manifests/agent/policy.yaml")
+	b.Site.Install(b, "../../../manifests/agent/namespace.yaml", "../../../manifests/agent/rbac.yaml", "../../../manifests/agent/policy.yaml")
 }
 
 // asAgent returns the client configuration of the agent of a node, like that of a pod of the DaemonSet.
@@ -40,13 +40,13 @@ func (b *bench) asAgent(name string) *rest.Config {
 	if err := b.Get(b.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 		b.Fatal(err)
 	}
-	token, err := b.site.Playground.Client().CoreV1().ServiceAccounts("supercargo-agent").CreateToken(b.Context(), "supercargo-node-agent", &authenticationv1.TokenRequest{
+	token, err := b.Site.Playground.Client().CoreV1().ServiceAccounts("supercargo-agent").CreateToken(b.Context(), "supercargo-node-agent", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	config := rest.AnonymousClientConfig(b.site.Config())
+	config := rest.AnonymousClientConfig(b.Site.Config())
 	config.BearerToken = token.Status.Token
 	return config
 }
@@ -62,7 +62,7 @@ func TestRightsAreEnough(t *testing.T) {
 		return capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}}, nil
 	}
 	b.start()
-	b.eventually("the node says what it can do", func() string {
+	b.Eventually("the node says what it can do", func() string {
 		var node corev1.Node
 		if err := b.Get(b.Context(), client.ObjectKey{Name: b.from}, &node); err != nil {
 			return err.Error()
@@ -119,7 +119,7 @@ func TestAnAgentWritesOfItsOwnNodeOnly(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			b.eventually("the policy is in force", func() string {
+			b.Eventually("the policy is in force", func() string {
 				err := agents[tc.agent].Status().Patch(t.Context(), m.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(tc.patch)), client.DryRunAll)
 				switch {
 				case tc.allowed && err != nil:

@@ -172,10 +172,10 @@ func TestRoomThatIsGivenAwayIsCleared(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourcePrepared)
 	b.reserve(m, b.to)
 	b.targetSays(m, v1alpha1.TargetPrepared)
-	other := b.name + "-c"
+	other := b.Space + "-c"
 	b.addNode(other)
 	b.reserve(m, other)
-	b.eventually("the other node is prepared", func() string {
+	b.Eventually("the other node is prepared", func() string {
 		b.read(m)
 		if r := m.Status.Target; r == nil || r.Node != other || r.Step != v1alpha1.TargetPrepared {
 			return fmt.Sprintf("the target says %+v", r)
@@ -219,9 +219,9 @@ func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
 	if r.Reason != v1alpha1.MigrationReasonTooLarge || r.Message == "" {
 		t.Errorf("the source says %+v, want reason TooLarge", r)
 	}
-	b.eventually("there is an Event", func() string {
+	b.Eventually("there is an Event", func() string {
 		var events eventsv1.EventList
-		if err := b.List(b.Context(), &events, client.InNamespace(b.name)); err != nil {
+		if err := b.List(b.Context(), &events, client.InNamespace(b.Space)); err != nil {
 			return err.Error()
 		}
 		for i := range events.Items {
@@ -256,7 +256,7 @@ func TestOnlySoManyAreFrozenAtOnce(t *testing.T) {
 	}
 	// Each migration that is thawed makes room for the next.
 	for range moves {
-		b.eventually("two at most are frozen, and one is dumped", func() string {
+		b.Eventually("two at most are frozen, and one is dumped", func() string {
 			frozen := 0
 			for _, pod := range pods {
 				if b.is("frozen", pod) {

@@ -26,7 +26,7 @@ func TestLeftoversAreRemovedAndNothingElse(t *testing.T) {
 		}
 	}
 	b.start()
-	b.eventually("what was left is removed", func() string {
+	b.Eventually("what was left is removed", func() string {
 		if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 			return "it is there"
 		}

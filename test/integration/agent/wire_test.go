@@ -94,7 +94,7 @@ func (w *wire) send(self transport.Identity, content []byte) error {
 // afterwards.
 func (w *wire) stillPrepared() {
 	w.Helper()
-	if err := w.send(w.self, checkpointOf(w.T, 0)); err != nil {
+	if err := w.send(w.self, checkpointOf(w, 0)); err != nil {
 		w.Errorf("the right checkpoint is refused afterwards: %v", err)
 	}
 	if r := w.targetSays(w.m, v1alpha1.TargetStaged); r.StagedBytes != 1000 || r.Digest == "" {
@@ -216,7 +216,7 @@ func TestTargetStopsTakingWhenThawIsOrdered(t *testing.T) {
 		sent <- err
 	}()
 	<-begun
-	w.eventually("the target unpacks what has come", func() string {
+	w.Eventually("the target unpacks what has come", func() string {
 		if dirs, err := filepath.Glob(filepath.Join(w.config.StateDir, "simulated", "stage*")); err != nil || len(dirs) == 0 {
 			return fmt.Sprintf("no folder for it: %v", err)
 		}

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +23,8 @@ import (
 	"supercargo.dev/supercargo/cli/auditreport"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // pods is more than the API server returns in one page.
@@ -54,9 +54,7 @@ func nodes() []playground.NodeSpec {
 func fill(t *testing.T, c client.Client) {
 	t.Helper()
 	create := func(o client.Object) {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, o)
 	}
 	create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "auditor"}})
 	for i := range pods {
@@ -82,9 +80,7 @@ func dump(t *testing.T, c client.Client) string {
 	t.Helper()
 	var text bytes.Buffer
 	for _, list := range []client.ObjectList{&corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}, &corev1.NamespaceList{}} {
-		if err := c.List(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+		testapi.List(t, c, list)
 		kinds, _, err := scheme.Scheme.ObjectKinds(list)
 		if err != nil {
 			t.Fatal(err)
@@ -97,10 +93,7 @@ func dump(t *testing.T, c client.Client) string {
 		text.WriteString("---\n")
 		text.Write(part)
 	}
-	path := filepath.Join(t.TempDir(), "dump.yaml")
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := testfile.New(t, "dump.yaml", text.Bytes())
 	return path
 }
 
@@ -151,10 +144,7 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 		}
 	})
 	t.Run("the ClusterRole is all that it needs", func(t *testing.T) {
-		text, err := os.ReadFile("../../../manifests/audit/role.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testfile.Read(t, "../../../manifests/audit/role.yaml")
 		var role rbacv1.ClusterRole
 		if err := yaml.UnmarshalStrict(text, &role); err != nil {
 			t.Fatal(err)
@@ -200,8 +190,6 @@ func grant(t *testing.T, c client.Client, role *rbacv1.ClusterRole, user string)
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	}
 	for _, o := range []client.Object{role, binding} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, o)
 	}
 }

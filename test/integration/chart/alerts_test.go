@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	metricslist "supercargo.dev/supercargo/hack/metrics/exported"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const (
@@ -47,10 +47,7 @@ func alerts(t *testing.T) map[string]alert {
 	t.Helper()
 	all := map[string]alert{}
 	for _, file := range files(t, alertFiles) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testfile.Read(t, file)
 		var rules struct {
 			Groups []struct {
 				Name  string  `json:"name"`
@@ -86,10 +83,7 @@ func TestAlertsFireWhenTheyShouldAndNotElse(t *testing.T) {
 	}
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, file := range files(t, alertTests) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testfile.Read(t, file)
 		var played struct {
 			Tests []struct {
 				Name   string           `json:"name"`
@@ -156,10 +150,7 @@ func TestAlertsSayWhatIsWrongInPlainWords(t *testing.T) {
 // with commands to copy, a mitigation, and when to ignore it, and that the index names it.
 func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 	all := alerts(t)
-	index, err := os.ReadFile(runbooks + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := testfile.Read(t, runbooks+"README.md")
 	for _, file := range files(t, runbooks+"*.md") {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		if name == "README" {
@@ -171,10 +162,7 @@ func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 			continue
 		}
 		delete(all, name)
-		page, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testfile.Read(t, file)
 		last := -1
 		for _, want := range []string{"# " + name, "**" + a.Labels["severity"] + "**, after " + a.For, "## What it means", "## Diagnosis", "## Mitigation", "## When to ignore it"} {
 			at := strings.Index(string(page), want)

@@ -12,11 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/cert"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +21,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // cluster is a control plane with two nodes, which kwok simulates, and without Supercargo's CRDs.
@@ -38,18 +37,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{T: t, Playground: playground.ForTest(t, playground.Options{
 		Nodes: []playground.NodeSpec{{Name: "node-a", CPU: "4", Memory: "8Gi"}, {Name: "node-b", CPU: "4", Memory: "8Gi"}},
 	})}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var err error
-	if c.Client, err = client.New(c.Config(), client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
+	c.Client = kit.NewClient(t, c.Config(), apiregistrationv1.AddToScheme)
 	return c
 }
 
@@ -131,21 +119,7 @@ func (c *cluster) keeps(after string, objects []client.Object) {
 // waits polls until check returns no error.
 func (c *cluster) waits(what string, check func() error) {
 	c.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-c.Done():
-			c.Fatalf("%s: the playground has ended: %v", what, c.Err())
-		case <-time.After(kit.Poll):
-		}
-	}
+	testwait.Until(c, time.Minute, what, func() string { return kit.Message(check()) })
 }
 
 // parts returns values for all parts except the metrics adapter: no pod serves its APIs here, and meanwhile
@@ -282,9 +256,7 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 		Group: "external.metrics.k8s.io", Version: "v1beta1", GroupPriorityMinimum: 100, VersionPriority: 100, InsecureSkipTLSVerify: true,
 		Service: &apiregistrationv1.ServiceReference{Namespace: "keda", Name: "keda-operator-metrics-apiserver"},
 	}}
-	if err := c.Create(t.Context(), local); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c.Client, local)
 
 	const theirsStill = "invalid ownership metadata"
 	c.refuses(theirsStill, "install", "supercargo-crds", kinds)
@@ -308,9 +280,7 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	}
 	// While an API without a server is registered, no namespace can be deleted. The release does not remove
 	// those of others, and removes its own before the namespace of the agents.
-	if err := c.Delete(t.Context(), local); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, c.Client, local)
 	c.must("helm", "uninstall", "supercargo", "--namespace", home, "--wait", "--timeout", "90s")
 	c.left("namespace/supercargo-system") // manifests/base has created it
 	c.keeps("the release was uninstalled", theirs)

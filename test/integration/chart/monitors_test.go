@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // operatorVersions are the arguments that make Helm see a cluster with the CRDs of Prometheus Operator.
@@ -27,10 +28,7 @@ var operatorVersions = []string{"--api-versions", "monitoring.coreos.com/v1/PodM
 func operatorKinds(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	for _, file := range files(t, "../../data/prometheus-operator/*.yaml.gz") {
-		packed, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		packed := testfile.Read(t, file)
 		unpack, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -1,10 +1,10 @@
 package chart
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestBadValuesAreRefusedByName checks that the error names the wrong value, and nothing is rendered.
@@ -81,10 +81,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 
 // TestOffWithoutQuotesIsRefused: YAML reads it as false, and the descheduler would not start.
 func TestOffWithoutQuotesIsRefused(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte("descheduler: {options: {consolidation: Off}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testfile.New(t, "values.yaml", "descheduler: {options: {consolidation: Off}}\n")
 	if _, refusal := tryRender(t, home, nil, "--values", file); !strings.Contains(refusal, "at '/descheduler/options/consolidation': got boolean, want string") {
 		t.Errorf("it is answered with %q", refusal)
 	}

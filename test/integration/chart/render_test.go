@@ -3,7 +3,6 @@ package chart
 import (
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
 	descheduler "supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestHelmFindsNoFaultWithTheCharts(t *testing.T) {
@@ -205,10 +205,7 @@ func TestTheMetricsAdapterAloneIsGivenToNobody(t *testing.T) {
 // TestTheReplacementOfTheSchedulerComesWithItsFiles checks the permissions and the files for the nodes.
 func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	got := normal(t, render(t, home, only(values{"scheduler.replacement.enabled": true, "scheduler.image.repository": "registry.example/scheduler", "image.tag": "v9"})))
-	text, err := os.ReadFile(manifests + "scheduler/replace/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testfile.Read(t, manifests+"scheduler/replace/rbac.yaml")
 	files, ok := got["ConfigMap kube-system/supercargo-kube-scheduler"]["data"].(map[string]any)
 	if !ok {
 		t.Fatalf("there is no ConfigMap with the files: %v", got)
@@ -217,10 +214,7 @@ func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	if diff := cmp.Diff(normal(t, parse(t, string(text))), got); diff != "" {
 		t.Errorf("kustomize and Helm (-kustomize +helm):\n%s", diff)
 	}
-	configuration, err := os.ReadFile(manifests + "scheduler/config/kube-scheduler.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	configuration := testfile.Read(t, manifests+"scheduler/config/kube-scheduler.yaml")
 	if diff := cmp.Diff(string(configuration), files["supercargo-scheduler.yaml"]); diff != "" {
 		t.Errorf("the scheduler's configuration (-want +got):\n%s", diff)
 	}
@@ -229,13 +223,9 @@ func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	for name, from := range map[string]string{"kube-scheduler.yaml": "", "kustomization.yaml": "", "kube-scheduler+json.yaml": files["patch.yaml"].(string)} {
 		content := []byte(from)
 		if from == "" {
-			if content, err = os.ReadFile(manifests + "scheduler/replace/" + name); err != nil {
-				t.Fatal(err)
-			}
+			content = testfile.Read(t, manifests+"scheduler/replace/"+name)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(folder, name), content)
 	}
 	pod, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
@@ -302,9 +292,7 @@ evictions:
   enabled: true
   options: {eviction-webhook-client-names: [a.example, b.example]}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, file, text)
 	objects := render(t, home, only(values{"descheduler.enabled": true}), "--values", file)
 	got := slices.Concat(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args,
 		deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args)
@@ -321,20 +309,14 @@ evictions:
 
 // TestTheValuesOfThePageAreTaken renders each block of values on the page about operations.
 func TestTheValuesOfThePageAreTaken(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testfile.Read(t, "../../../docs/operations.md")
 	found := 0
 	for block := range strings.SplitSeq(string(page), "\n\n") {
 		if !strings.HasPrefix(block, "    # my-values.yaml\n") && !strings.HasPrefix(block, "    descheduler:\n") {
 			continue
 		}
 		found++
-		file := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll("\n"+block, "\n    ", "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := testfile.New(t, "values.yaml", strings.ReplaceAll("\n"+block, "\n    ", "\n"))
 		objects := render(t, home, nil, "--values", file)
 		if args := strings.Join(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--consolidation=") {
 			t.Errorf("the descheduler has %s, want what the page gives it:\n%s", args, block)

@@ -26,6 +26,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // supercargo runs a command line in this process.
@@ -60,9 +62,7 @@ func siteWith(t *testing.T, options playground.Options) *kit.Site {
 func create(t *testing.T, c client.Client, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatalf("make %T %s: %v", o, o.GetName(), err)
-		}
+		testapi.Create(t, c, o)
 	}
 }
 
@@ -81,28 +81,23 @@ func deployment(name string, n int32, cpu string) *appsv1.Deployment {
 }
 
 // explained runs `supercargo explain pod` until check accepts the explanation. check returns what is missing.
-func explained(t *testing.T, kubeconfig, pod string, check func(explain.Why) string) explain.Why {
+func explained(t *testing.T, kubeconfig, pod string, check func(explain.Why) string) (why explain.Why) {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
+	testwait.Until(t, patience, "pod "+pod+" is explained", func() string {
 		code, stdout, stderr := supercargo("explain", "po", pod, "-n", "default", "--kubeconfig", kubeconfig, "-o", "json")
-		var why explain.Why
-		missing := stderr
-		if code == exitOK {
-			if err := json.Unmarshal([]byte(stdout), &why); err != nil {
-				t.Fatalf("%v in\n%s", err, stdout)
-			}
-			missing = check(why)
+		if code != exitOK {
+			return stderr
 		}
-		if missing == "" {
-			return why
+		why = explain.Why{}
+		if err := json.Unmarshal([]byte(stdout), &why); err != nil {
+			t.Fatalf("%v in\n%s", err, stdout)
 		}
-		select {
-		case <-deadline:
-			t.Fatalf("after %v: %s\n%s", patience, missing, stdout)
-		case <-time.Tick(kit.Poll):
+		if missing := check(why); missing != "" {
+			return missing + "\n" + stdout
 		}
-	}
+		return ""
+	})
+	return why
 }
 
 // quick returns a fleet with short times that drains no machine that has pods.

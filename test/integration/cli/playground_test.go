@@ -5,6 +5,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,8 @@ import (
 	laboratory "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // patience is how long a test waits for something that takes seconds on an idle
@@ -56,10 +59,7 @@ func TestMain(m *testing.M) {
 
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := testfile.New(t, "input.yaml", content)
 	return path
 }
 
@@ -217,14 +217,12 @@ func TestNoChildOutlivesAKilledPlayground(t *testing.T) {
 		t.Fatalf("%d processes use %s, want kwok and cluster-api", n, tmp)
 	}
 	p.stop(t, syscall.SIGKILL)
-	deadline := time.After(patience)
-	for len(using(t, tmp)) > 0 {
-		select {
-		case <-deadline:
-			t.Fatalf("%v still run %v after their playground was killed", using(t, tmp), patience)
-		case <-time.Tick(20 * time.Millisecond):
+	testwait.Until(t, patience, "nothing runs after the playground was killed", func() string {
+		if left := using(t, tmp); len(left) > 0 {
+			return fmt.Sprint(left)
 		}
-	}
+		return ""
+	})
 }
 
 func TestPlaygroundsInTwoProcessesDoNotMeet(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // startRecord runs `supercargo record` as a process.
@@ -152,9 +154,7 @@ func plays(t *testing.T, path string) {
 	}
 	scenario := filepath.Join(filepath.Dir(path), "scenario.yaml")
 	text := "apiVersion: supercargo.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  horizon: 1h\n  flavors: [{name: m, cpu: 4, memory: 16Gi, pricePerHour: 0.2}]\n  workload: {traces: [{file: week.csv}]}\n"
-	if err := os.WriteFile(scenario, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, scenario, text)
 	if code, _, stderr := simulate("-f", scenario, "--policy", "default"); code != exitOK {
 		t.Errorf("a recording as a trace: exit code %d: %s", code, stderr)
 	}
@@ -183,12 +183,8 @@ func allRun(ctx context.Context, c client.Client, n int) func() string {
 func scaleWeb(t *testing.T, c client.Client, replicas int32) {
 	t.Helper()
 	var d appsv1.Deployment
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &d); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Namespace: "default", Name: "web"}, &d)
 	patch := client.MergeFrom(d.DeepCopy())
 	d.Spec.Replicas = &replicas
-	if err := c.Patch(t.Context(), &d, patch); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Patch(t, c, &d, patch)
 }

@@ -31,6 +31,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // home is the namespace of the descheduler.
@@ -84,9 +86,7 @@ func startCluster(t *testing.T, s setting, scheduler []byte) *cluster {
 
 func (c *cluster) make(object client.Object) {
 	c.Helper()
-	if err := c.site.Client.Create(c.Context(), object); err != nil {
-		c.Fatalf("make %T %s: %v", object, object.GetName(), err)
-	}
+	testapi.Create(c, c.site.Client, object)
 }
 
 // patience exceeds the longest back-off of the Job controller before it creates another pod.
@@ -165,15 +165,8 @@ func (c *cluster) webhookAlone() {
 
 func (c *cluster) descheduler(o app.Options) {
 	c.Helper()
-	dir := c.TempDir()
-	a, err := agent.New(agent.Config{
-		Client: operator.Throttle(c.config()), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
-		Simulation: &agent.Simulation{
-			Selector: labels.Everything(),
-			Model:    simulated.Model{MemoryFactor: 0.5, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond, Compression: 0.5},
-		},
-		Log: c.log.Logger("agent"),
-	})
+	model := simulated.Model{MemoryFactor: 0.5, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond, Compression: 0.5}
+	a, err := agent.New(kit.SimulatedAgents(c.config(), c.TempDir(), labels.Everything(), model, c.log))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -225,9 +218,7 @@ func (c *cluster) stock(path string) {
 	c.Helper()
 	dir := c.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policy, fmt.Appendf(nil, stockPolicy, c.of(residence), labelStays), 0o600); err != nil {
-		c.Fatal(err)
-	}
+	testfile.Write(c, policy, fmt.Appendf(nil, stockPolicy, c.of(residence), labelStays))
 	c.beside("the stock descheduler", func(ctx context.Context) error {
 		var log bytes.Buffer
 		command := exec.CommandContext(ctx, path, "--kubeconfig="+c.site.KubeconfigPath(), "--policy-config-file="+policy,

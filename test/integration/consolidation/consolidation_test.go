@@ -14,6 +14,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // mostAllocated configures the stock scheduler to fill nodes.
@@ -124,9 +126,7 @@ func (c *cluster) finish() {
 
 func (c *cluster) remove(object client.Object) {
 	c.Helper()
-	if err := c.site.Client.Delete(c.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-		c.Fatalf("remove Deployment %s: %v", object.GetName(), err)
-	}
+	testapi.Delete(c, c.site.Client, object, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // served names a Deployment that lacks a pod, or returns "".
@@ -146,9 +146,7 @@ func (c *cluster) served() string {
 func (c *cluster) jobs() []batchv1.Job {
 	c.Helper()
 	var all batchv1.JobList
-	if err := c.site.Client.List(c.Context(), &all, client.InNamespace(space)); err != nil {
-		c.Fatal(err)
-	}
+	testapi.List(c, c.site.Client, &all, client.InNamespace(space))
 	return all.Items
 }
 

@@ -27,6 +27,8 @@ import (
 	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 const (
@@ -50,9 +52,7 @@ type deployed struct {
 func (d *deployed) create(objects ...client.Object) {
 	d.Helper()
 	for _, o := range objects {
-		if err := d.admin.Create(d.Context(), o); err != nil {
-			d.Fatalf("create %T %s: %v", o, o.GetName(), err)
-		}
+		testapi.Create(d, d.admin, o)
 	}
 }
 
@@ -77,14 +77,7 @@ func (d *deployed) token(namespace, name string, audiences ...string) string {
 // eventually waits until is returns true.
 func (d *deployed) eventually(what string, within time.Duration, is func() bool) {
 	d.Helper()
-	deadline := time.After(within)
-	for !is() {
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-deadline:
-			d.Fatalf("after %v: not yet: %s\n%s", within, what, d.log.Tail(40))
-		}
-	}
+	testwait.For(d, within, what, is)
 }
 
 // deploy starts a dashboard with the permissions of its manifests, and waits until it is ready. ServiceAccount
@@ -278,9 +271,7 @@ func TestTheDashboardsAccountReadsAllThatThePageShowsAndNoSecrets(t *testing.T) 
 		}
 	}
 
-	if err := d.admin.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reader"}}); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, d.admin, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reader"}})
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, r.in)

@@ -27,6 +27,7 @@ import (
 	"supercargo.dev/supercargo/cli/dashboard"
 	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // long is the timeout for what the cluster does within seconds.
@@ -187,23 +188,17 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	r := listen(t, run(t, c))
 	r.until(t, "five nodes are shown", func() bool { return read[view.Summary](t, r, "summary/").Nodes == 5 })
 
-	if err := c.Create(t.Context(), batchPod("job", "500m")); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c, batchPod("job", "500m"))
 	r.until(t, "the pod is on a bar", func() bool { node, _ := r.where(t, "default/job"); return node != "" })
 	shown, pod := r.where(t, "default/job")
 	var bound corev1.Pod
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "job"}, &bound); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Namespace: "default", Name: "job"}, &bound)
 	// Its runtime is 17 minutes, of which almost none have passed: with bins of 5 minutes, this is bin 3.
 	if shown != bound.Spec.NodeName || pod.Class != "batch" || pod.MilliCPU != 500 || pod.Bin != 3 {
 		t.Errorf("%+v on %s, want a batch pod of half a CPU in time bin 3 on %s", pod, shown, bound.Spec.NodeName)
 	}
 
-	if err := c.Create(t.Context(), batchPod("giant", "99")); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Create(t, c, batchPod("giant", "99"))
 	waiting := func() string {
 		for name := range r.items {
 			if strings.HasPrefix(name, "pending/") && strings.Contains(name, "Insufficient cpu") {
@@ -218,9 +213,7 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	}
 
 	for _, name := range []string{"job", "giant"} {
-		if err := c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Delete(t, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
 	}
 	r.until(t, "both pods have gone", func() bool { node, _ := r.where(t, "default/job"); return node == "" && waiting() == "" })
 
@@ -275,9 +268,7 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Create(t.Context(), &o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, &o)
 	}
 	r.until(t, "one of each kind is shown", func() bool {
 		return read[view.Fleet](t, r, "fleets/batch").Name != "" && read[view.Migration](t, r, "migrations/default/move").Pod == "default/p" &&
@@ -285,9 +276,7 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 	})
 
 	var fleet v1alpha1.NodeFleet
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "batch"}, &fleet); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, c, client.ObjectKey{Name: "batch"}, &fleet)
 	fleet.Status.Machines = 3
 	fleet.Status.LastDecision = &v1alpha1.FleetDecision{ID: "1", Time: metav1.Now(), Mode: v1alpha1.FleetAct, Summary: "buy 3 large", Expected: v1alpha1.Outcome{DollarsPerHour: "0.3"}}
 	if err := c.Status().Update(t.Context(), &fleet); err != nil {
@@ -300,9 +289,7 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 	other := event.DeepCopy()
 	other.Name, other.ReportingController = "other", "somebody-else"
 	for _, o := range []client.Object{other, event} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c, o)
 	}
 	r.until(t, "what is decided and told is shown", func() bool {
 		return read[view.Decision](t, r, "decisions/NodeFleet/batch/1").Summary == "buy 3 large" && read[view.Decision](t, r, "decisions/Event/default/bought").Summary == "Buying: 3 large"
@@ -332,9 +319,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 		t.Errorf("without any right: %v, want that nodes may not be watched", err)
 	}
 	for _, o := range []client.Object{role, binding} {
-		if err := admin.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, admin, o)
 	}
 	r := listen(t, run(t, viewer))
 	const note = "NodeFleets are not shown: the user is not allowed to list and watch them"

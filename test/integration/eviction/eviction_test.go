@@ -65,7 +65,7 @@ func TestAPodOfAJobIsDrainedTwiceAndItsJobCountsNothing(t *testing.T) {
 		pod = next
 	}
 	job := &batchv1.Job{}
-	b.get("work", job)
+	b.Read("work", job)
 	if job.Status.Failed != 0 || job.Status.Active != 1 || !metav1.IsControlledBy(&pod, job) {
 		t.Errorf("the Job has status %+v, and owns the pod: %v", job.Status, metav1.IsControlledBy(&pod, job))
 	}
@@ -90,7 +90,7 @@ func TestAPodOfADeploymentIsDrainedTwiceAndItsReplicaSetMakesNoOther(t *testing.
 		t.Errorf("pods were made that no move has made: %v", others)
 	}
 	var sets appsv1.ReplicaSetList
-	if err := b.List(b.Context(), &sets, client.InNamespace(b.name)); err != nil || len(sets.Items) != 1 {
+	if err := b.List(b.Context(), &sets, client.InNamespace(b.Space)); err != nil || len(sets.Items) != 1 {
 		t.Fatalf("%d ReplicaSets, %v", len(sets.Items), err)
 	}
 	if !metav1.IsControlledBy(&pod, &sets.Items[0]) || pod.Labels["app"] != "work" || pod.Labels["team"] != "blue" || pod.Labels[v1alpha1.LabelMigration] != "" {
@@ -105,7 +105,7 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	b := newBench(t, "forged", 2)
 	pod := b.job()
 	var configuration admissionv1.ValidatingWebhookConfiguration
-	b.get(webhookName, &configuration)
+	b.Read(webhookName, &configuration)
 	address, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"forged",
 		"kind":{"group":"policy","version":"v1","kind":"Eviction"},"resource":{"group":"","version":"v1","resource":"pods"},"subResource":"eviction",
 		"operation":"CREATE","namespace":%q,"name":%q,"userInfo":{"username":"system:admin"},
-		"object":{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"namespace":%[1]q,"name":%[2]q}}}}`, b.name, pod.Name)
+		"object":{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"namespace":%[1]q,"name":%[2]q}}}}`, b.Space, pod.Name)
 	caller := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for name, path := range map[string]string{
 		"no secret": eviction.Path, "an empty one": eviction.Path + "/", "a wrong one": eviction.Path + "/" + strings.Repeat("0", 64), "another path": "/",
@@ -128,7 +128,7 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 		}
 		_ = answer.Body.Close()
 	}
-	if m := b.migrations(); len(m) > 0 {
+	if m := b.Migrations(); len(m) > 0 {
 		t.Fatalf("Migrations were made by somebody who is not the API server: %+v", m)
 	}
 	b.migrates(b.evict(pod.Name)) // it answers the API server
@@ -139,7 +139,7 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 // by a migration.
 func (b *bench) made(first string) func() []string {
 	b.Helper()
-	watched, err := b.site.Client.Watch(b.Context(), &corev1.PodList{}, client.InNamespace(b.name))
+	watched, err := b.Site.Client.Watch(b.Context(), &corev1.PodList{}, client.InNamespace(b.Space))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -163,8 +163,8 @@ func (b *bench) made(first string) func() []string {
 // allSucceeded waits until all migrations have succeeded, and checks that there are n.
 func (b *bench) allSucceeded(n int) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("%d migrations have succeeded", n), func() string {
-		all := b.migrations()
+	b.Eventually(fmt.Sprintf("%d migrations have succeeded", n), func() string {
+		all := b.Migrations()
 		for i := range all {
 			if all[i].Status.Phase != v1alpha1.MigrationSucceeded {
 				return fmt.Sprintf("%s is %s", all[i].Name, all[i].Status.Phase)
@@ -183,11 +183,11 @@ func TestABudgetIsNeverExceeded(t *testing.T) {
 	pods := b.deployment(2)
 	b.budget(2, 0)
 	b.overBudget(b.evict(pods[0].Name))
-	if m := b.migrations(); len(m) > 0 {
+	if m := b.Migrations(); len(m) > 0 {
 		t.Fatalf("a Migration was made although the budget is at its limit: %+v", m)
 	}
 	budget := &policyv1.PodDisruptionBudget{}
-	b.get("work", budget)
+	b.Read("work", budget)
 	before := budget.DeepCopy()
 	budget.Spec.MinAvailable = new(intOf(1))
 	if err := b.Patch(b.Context(), budget, client.MergeFrom(before)); err != nil {
@@ -211,7 +211,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	pod := b.deployment(2)[0]
 	b.budget(1, 1)
 	budget := &policyv1.PodDisruptionBudget{}
-	b.get("work", budget)
+	b.Read("work", budget)
 	dryRun := func(e *policyv1.Eviction) {
 		e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	}
@@ -219,12 +219,12 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	if out, err := b.kubectl("drain", pod.Spec.NodeName, "--dry-run=server", "--timeout=3s"); err == nil || !strings.Contains(out, evictiondecide.Evacuation) {
 		t.Errorf("kubectl says %v\n%s", err, out)
 	}
-	if m := b.migrations(); len(m) > 0 {
+	if m := b.Migrations(); len(m) > 0 {
 		t.Errorf("Migrations were made: %+v", m)
 	}
 	for _, o := range []client.Object{&corev1.Pod{ObjectMeta: pod.ObjectMeta}, budget} {
 		was := o.GetResourceVersion()
-		if b.get(o.GetName(), o); o.GetResourceVersion() != was {
+		if b.Read(o.GetName(), o); o.GetResourceVersion() != was {
 			t.Errorf("%T %s has changed", o, o.GetName())
 		}
 	}
@@ -237,7 +237,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 func (b *bench) told(pod string) (notes []string) {
 	b.Helper()
 	var list eventsv1.EventList
-	if err := b.List(b.Context(), &list, client.InNamespace(b.name)); err != nil {
+	if err := b.List(b.Context(), &list, client.InNamespace(b.Space)); err != nil {
 		b.Fatal(err)
 	}
 	for i := range list.Items {
@@ -255,17 +255,17 @@ func TestEvictionsOfAPodInFlightAreAnsweredAlike(t *testing.T) {
 	for range 3 {
 		b.migrates(b.evict(pod.Name))
 	}
-	if m := b.migrations(); len(m) != 1 || m[0].Name != "evict-"+string(pod.UID)+"-1" || m[0].Spec.PodUID != string(pod.UID) {
+	if m := b.Migrations(); len(m) != 1 || m[0].Name != "evict-"+string(pod.UID)+"-1" || m[0].Spec.PodUID != string(pod.UID) {
 		t.Errorf("Migrations %+v", m)
 	}
 	b.allSucceeded(1)
-	b.eventually("the eviction of the old pod finds no pod", func() string {
+	b.Eventually("the eviction of the old pod finds no pod", func() string {
 		if err := b.evict(pod.Name); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("it is answered with %v", err)
 		}
 		return ""
 	})
-	b.eventually("the Event of the move is there", func() string {
+	b.Eventually("the Event of the move is there", func() string {
 		notes := b.told(pod.Name)
 		if len(notes) != 1 || !strings.HasPrefix(notes[0], "EvictionMigrates: ") {
 			return fmt.Sprint(notes)
@@ -281,8 +281,8 @@ func TestPreconditionsAreLeftToTheAPIServer(t *testing.T) {
 	err := b.evict(pod.Name, func(e *policyv1.Eviction) {
 		e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID("another"))}}
 	})
-	if !apierrors.IsConflict(err) || len(b.migrations()) > 0 {
-		t.Errorf("the eviction of another pod is answered with %v; Migrations %v", err, b.migrations())
+	if !apierrors.IsConflict(err) || len(b.Migrations()) > 0 {
+		t.Errorf("the eviction of another pod is answered with %v; Migrations %v", err, b.Migrations())
 	}
 	b.migrates(b.evict(pod.Name, func(e *policyv1.Eviction) {
 		e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
@@ -310,13 +310,13 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 		}
 	}
 	b.running(0)
-	if m := b.migrations(); len(m) > 0 {
+	if m := b.Migrations(); len(m) > 0 {
 		t.Errorf("Migrations were made: %+v", m)
 	}
 	if got := b.warned(); !strings.Contains(got, "pod volume is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
 		t.Errorf("warned of %q", got)
 	}
-	b.eventually("the Event of the eviction is there", func() string {
+	b.Eventually("the Event of the eviction is there", func() string {
 		notes := b.told("volume")
 		if len(notes) != 1 || !strings.HasPrefix(notes[0], "EvictedNotMovable: ") {
 			return fmt.Sprint(notes)
@@ -336,8 +336,8 @@ func TestWithoutAWebhookItsFailurePolicyDecides(t *testing.T) {
 		c := kit.EvictionWebhook(t, "../../../manifests", "https://127.0.0.1:1/evictions")
 		c.Name = down + overlay
 		c.Webhooks[0].FailurePolicy = new(failurePolicies[overlay])
-		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: b.name}}
-		b.make(c)
+		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: b.Space}}
+		b.Make(c)
 		pod := b.bare("work")
 		if evicted {
 			if err := b.evict(pod.Name); err != nil {
@@ -346,7 +346,7 @@ func TestWithoutAWebhookItsFailurePolicyDecides(t *testing.T) {
 			b.running(0)
 			continue
 		}
-		b.eventually("the API server asks", func() string {
+		b.Eventually("the API server asks", func() string {
 			// The API server observes a new webhook a moment after its creation.
 			if err := b.evict(pod.Name, func(e *policyv1.Eviction) {
 				e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}

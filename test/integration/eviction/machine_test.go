@@ -32,10 +32,10 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 	const deployment = "drained"
 	b := newBench(t, "machine", 0)
 	spec := playground.MachineDeploymentSpec{Name: deployment, Flavor: deployment, Replicas: 2, CPU: "8", Memory: "32Gi"}
-	if err := b.site.AddMachineDeployment(b.Context(), spec); err != nil {
+	if err := b.Site.AddMachineDeployment(b.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually("both machines have agents", func() string {
+	b.Eventually("both machines have agents", func() string {
 		nodes := b.nodesOf(deployment)
 		for i := range nodes {
 			if nodes[i].Annotations[v1alpha1.AnnotationCapability] == "" {
@@ -53,7 +53,7 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 	}
 	victim := b.running(before)[0].Spec.NodeName
 	moved := 0
-	for _, p := range b.pods() {
+	for _, p := range b.Pods() {
 		if p.Spec.NodeName == victim {
 			moved++
 		}
@@ -65,13 +65,13 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 	for i := range after {
 		b.machineJob(before+i, deployment)
 	}
-	b.eventually("the Machine has gone", func() string {
+	b.Eventually("the Machine has gone", func() string {
 		if err := b.Get(b.Context(), client.ObjectKeyFromObject(machine), machine); err == nil {
 			return fmt.Sprint(machine.Object["status"])
 		}
 		return ""
 	})
-	all := b.migrations() // some of the later Jobs may have been bound before the node was cordoned
+	all := b.Migrations() // some of the later Jobs may have been bound before the node was cordoned
 	if len(all) < moved {
 		t.Errorf("%d migrations, and %d pods were there when the Machine was deleted", len(all), moved)
 	}
@@ -82,7 +82,7 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 		}
 	}
 	var jobs batchv1.JobList
-	if err := b.List(b.Context(), &jobs, client.InNamespace(b.name)); err != nil {
+	if err := b.List(b.Context(), &jobs, client.InNamespace(b.Space)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range jobs.Items {
@@ -94,8 +94,8 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 
 func (b *bench) machineJob(i int, deployment string) {
 	b.Helper()
-	b.make(&batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: fmt.Sprintf("work-%d", i)},
+	b.Make(&batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: fmt.Sprintf("work-%d", i)},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed), Template: b.template(corev1.RestartPolicyNever, machinePod(deployment)),
 		},

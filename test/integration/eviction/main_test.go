@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,17 +99,15 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	if err := p.agents(ctx, s); err != nil {
 		return err
 	}
-	return p.ready(ctx, s)
+	p.ready(t, s)
+	return nil
 }
 
 // as returns the client configuration of an account, with its permissions.
 func (p *programs) as(s *kit.Site, account string) operator.Options {
 	config := rest.CopyConfig(s.Config())
 	config.QPS, config.Burst = 200, 400
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + home + ":" + account,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
-	}
+	config.Impersonate = kit.ServiceAccount(home, account)
 	config.Wrap(p.requests.Wrap)
 	return operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: p.log.Logger(account)}
 }
@@ -129,10 +126,7 @@ func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Li
 }
 
 func (p *programs) agents(ctx context.Context, s *kit.Site) error {
-	a, err := agent.New(agent.Config{
-		Client: operator.Throttle(s.Config()), StateDir: filepath.Join(p.dir, "state"), WorkDir: filepath.Join(p.dir, "work"), ListenAddress: "127.0.0.1:0",
-		Simulation: &agent.Simulation{Selector: labels.Everything(), Model: simulated.Model{}}, Log: p.log.Logger("agents"),
-	})
+	a, err := agent.New(kit.SimulatedAgents(s.Config(), p.dir, labels.Everything(), simulated.Model{}, &p.log))
 	if err != nil {
 		return err
 	}
@@ -149,16 +143,17 @@ func (p *programs) goOn(run func() error) {
 }
 
 // ready waits until the API server has the CA of the webhook.
-func (p *programs) ready(ctx context.Context, s *kit.Site) error {
-	deadline := time.Now().Add(kit.Patience)
-	for time.Now().Before(deadline) {
+func (p *programs) ready(t *testing.T, s *kit.Site) {
+	t.Helper()
+	w := kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Show: func() string { return p.log.Tail(20) }}
+	s.Eventually(t, w, "the webhook has a CA", func() string {
 		var c admissionv1.ValidatingWebhookConfiguration
-		if err := s.Client.Get(ctx, client.ObjectKey{Name: webhookName}, &c); err == nil && len(c.Webhooks[0].ClientConfig.CABundle) > 0 {
-			return nil
+		err := s.Client.Get(t.Context(), client.ObjectKey{Name: webhookName}, &c)
+		if err == nil && len(c.Webhooks[0].ClientConfig.CABundle) == 0 {
+			return "without one"
 		}
-		time.Sleep(kit.Poll)
-	}
-	return errors.New("the webhook was given no authority:\n" + p.log.Tail(20))
+		return kit.Message(err)
+	})
 }
 
 func (p *programs) stop() {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // requestEvictOnly is on pods that the stock descheduler may evict in the background.
@@ -47,7 +47,7 @@ func (b *bench) peer(name string, args ...string) (said *kit.Log, wait func() er
 		b.Fatalf("find %s: %v: build it by `make bin/%s` and put bin/ into PATH", name, err, name)
 	}
 	said = &kit.Log{}
-	cmd := exec.CommandContext(b.Context(), program, append([]string{"--kubeconfig", b.site.KubeconfigPath()}, args...)...)
+	cmd := exec.CommandContext(b.Context(), program, append([]string{"--kubeconfig", b.Site.KubeconfigPath()}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = kit.Patience
 	cmd.Stdout, cmd.Stderr = said, said
@@ -68,7 +68,7 @@ func (b *bench) peer(name string, args ...string) (said *kit.Log, wait func() er
 func (b *bench) taint(name string) {
 	b.Helper()
 	var node corev1.Node
-	b.eventually("node "+name+" is tainted", func() string {
+	b.Eventually("node "+name+" is tainted", func() string {
 		if err := b.Get(b.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 			return err.Error()
 		}
@@ -95,10 +95,7 @@ func TestWhatTheStockDeschedulerEvictsMoves(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, tc.name, 2)
 			pod := b.job(func(template *corev1.PodTemplateSpec) { template.Annotations[requestEvictOnly] = "" })
-			policy := filepath.Join(t.TempDir(), "policy.yaml")
-			if err := os.WriteFile(policy, fmt.Appendf(nil, taintedPolicy, b.name), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			policy := testfile.New(t, "policy.yaml", fmt.Appendf(nil, taintedPolicy, b.Space))
 			b.taint(pod.Spec.NodeName)
 			stock, _ := b.peer("descheduler-peer", "--policy-config-file", policy, "--descheduling-interval", "2s", "--feature-gates", tc.gate, "--secure-port", "0", "-v", "3")
 			b.movedOff(pod)
@@ -131,7 +128,7 @@ func (b *bench) movedOff(pod corev1.Pod) {
 	b.allSucceeded(1)
 	next := b.running(1)[0]
 	job := &batchv1.Job{}
-	b.get("work", job)
+	b.Read("work", job)
 	if next.Spec.NodeName == pod.Spec.NodeName || !metav1.IsControlledBy(&next, job) {
 		b.Errorf("pod %s is on node %s, and was on %s", next.Name, next.Spec.NodeName, pod.Spec.NodeName)
 	}

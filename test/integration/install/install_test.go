@@ -22,9 +22,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +34,9 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 const (
@@ -56,16 +57,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{T: t, Playground: playground.ForTest(t, playground.Options{NoScheduler: true})}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var err error
-	if c.Client, err = client.New(c.Config(), client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
+	c.Client = kit.NewClient(t, c.Config())
 	return c
 }
 
@@ -104,21 +96,7 @@ func (c *cluster) install(parts ...string) {
 // waits polls until check returns no error.
 func (c *cluster) waits(what string, check func() error) {
 	c.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-c.Done():
-			c.Fatalf("%s: the playground has ended: %v", what, c.Err())
-		case <-time.After(kit.Poll):
-		}
-	}
+	testwait.Until(c, time.Minute, what, func() string { return kit.Message(check()) })
 }
 
 // installBase applies manifests/base and waits until the CRDs are established.
@@ -143,9 +121,7 @@ func TestRemovingAPartLeavesTheOthers(t *testing.T) {
 	learned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "supercargo-probing", Name: "learned"}}
 	theirs := []client.Object{fleet, migration, secret, learned}
 	for _, object := range theirs {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c.Client, object)
 	}
 	for i, part := range parts {
 		c.kubectl("delete", "-k", manifests+part, "--timeout=90s")
@@ -192,10 +168,7 @@ func (c *cluster) removeBase(migration *v1alpha1.Migration) {
 // commands returns the commands of a page that match, with continued lines joined.
 func (c *cluster) commands(page, match string) (found []string) {
 	c.Helper()
-	text, err := os.ReadFile(docs + page)
-	if err != nil {
-		c.Fatal(err)
-	}
+	text := testfile.Read(c, docs+page)
 	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
 	for _, line := range strings.Split(string(text), "\n") {
 		if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") && regexp.MustCompile(match).MatchString(command) {
@@ -214,9 +187,7 @@ func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
 	args := func() []string {
 		t.Helper()
 		var d appsv1.Deployment
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "supercargo-descheduler"}, &d); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Get(t, c.Client, client.ObjectKey{Namespace: home, Name: "supercargo-descheduler"}, &d)
 		return d.Spec.Template.Spec.Containers[0].Args
 	}
 	plain := args()
@@ -298,9 +269,7 @@ func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 	migration := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"}}
 	migration.Spec.PodName = "work"
 	for _, object := range []client.Object{node, pod, secret, migration} {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Create(t, c.Client, object)
 	}
 	as, err := client.New(c.as("supercargo-evictions"), client.Options{Scheme: c.Scheme()})
 	if err != nil {
@@ -334,9 +303,7 @@ func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 // as returns the client configuration of an account, with its permissions.
 func (c *cluster) as(account string) *rest.Config {
 	config := rest.CopyConfig(c.Config())
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + home + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
-	}
+	config.Impersonate = kit.ServiceAccount(home, account)
 	return config
 }
 

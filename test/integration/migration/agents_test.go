@@ -50,7 +50,7 @@ func startAgents(b *bench) *agents {
 // all again, because the script may have changed.
 func (a *agents) follow(ctx context.Context) {
 	var list v1alpha1.MigrationList
-	options := []client.ListOption{client.InNamespace(a.b.name)}
+	options := []client.ListOption{client.InNamespace(a.b.Space)}
 	if err := a.b.List(ctx, &list, options...); err != nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (a *agents) follow(ctx context.Context) {
 		known[list.Items[i].Name] = &list.Items[i]
 	}
 	options = append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	watched, err := a.b.site.Client.Watch(ctx, &list, options...)
+	watched, err := a.b.Site.Client.Watch(ctx, &list, options...)
 	if err != nil {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 func (b *bench) supercargo(args ...string) (code int, stdout, stderr string) {
 	b.Helper()
 	var out, errs bytes.Buffer
-	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath(), "-n", b.name)
+	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.Site.KubeconfigPath(), "-n", b.Space)
 	code = cli.Main(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
@@ -27,7 +27,7 @@ func TestTheCommandMovesAPodAndSaysHowItWent(t *testing.T) {
 	b := newBench(t, "command", 2)
 	b.deschedule()
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.dryRunSays("Pod "+old.Name+" can be moved from node "+old.Spec.NodeName, "new name")
 
 	code, stdout, stderr := b.supercargo("migrate", old.Name, "-o", "json")
@@ -64,13 +64,13 @@ func TestTheCommandMovesAPodAndSaysHowItWent(t *testing.T) {
 // dryRunSays checks the output of a dry run for the bench's only pod, and that it changes nothing.
 func (b *bench) dryRunSays(words ...string) {
 	b.Helper()
-	code, stdout, stderr := b.supercargo("migrate", b.pods()[0].Name, "--dry-run")
+	code, stdout, stderr := b.supercargo("migrate", b.Pods()[0].Name, "--dry-run")
 	for _, word := range words {
 		if code != 0 || !strings.Contains(stdout, word) {
 			b.Errorf("exit %d, does not say %q: %s%s", code, word, stdout, stderr)
 		}
 	}
-	if n := len(b.migrations()); n != 0 {
+	if n := len(b.Migrations()); n != 0 {
 		b.Errorf("a dry run has made %d Migrations", n)
 	}
 }
@@ -108,12 +108,12 @@ func TestTheCommandNeedNotWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "nowait", 2)
 	b.bare()
-	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.node(1), "--method", "checkpoint")
+	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.Node(1), "--method", "checkpoint")
 	if code != 0 || !strings.Contains(stdout, " created") {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
-	m := b.migrations()
-	if len(m) != 1 || m[0].Spec.TargetNode != b.node(1) || m[0].Spec.PodUID != string(b.pods()[0].UID) {
+	m := b.Migrations()
+	if len(m) != 1 || m[0].Spec.TargetNode != b.Node(1) || m[0].Spec.PodUID != string(b.Pods()[0].UID) {
 		t.Errorf("made %+v", m)
 	}
 }
@@ -122,7 +122,7 @@ func TestTheSampleIsTaken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "sample", 0)
 	for _, object := range kit.Objects(t, "../../../manifests/samples/migration.yaml") {
-		object.SetNamespace(b.name)
-		b.make(object)
+		object.SetNamespace(b.Space)
+		b.Make(object)
 	}
 }

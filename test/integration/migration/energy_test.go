@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // newEnergyBench returns a bench of two nodes: the first is fast and uses 40 W for any pod. The second takes
@@ -43,11 +44,11 @@ func newEnergyBench(t *testing.T, name, arch string) *bench {
 // typed creates a node of a new machine type, and a profile of the type.
 func (b *bench) typed(i int, arch string, joules, seconds float64) {
 	b.Helper()
-	machineType := b.node(i) + "-type"
+	machineType := b.Node(i) + "-type"
 	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: arch, Restore: true}
-	err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{{
-		Name: b.node(i), CPU: "8", Memory: "32Gi", MachineType: machineType,
-		Labels:      map[string]string{benchLabel: b.name, corev1.LabelArchStable: arch},
+	err := playground.CreateNodes(b.Context(), b.Site.Playground.Client(), []playground.NodeSpec{{
+		Name: b.Node(i), CPU: "8", Memory: "32Gi", MachineType: machineType,
+		Labels:      map[string]string{kit.BenchLabel: b.Space, corev1.LabelArchStable: arch},
 		Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()},
 	}})
 	if err != nil {
@@ -62,7 +63,7 @@ func (b *bench) typed(i int, arch string, joules, seconds float64) {
 	p := &v1alpha1.MachineProfile{
 		ObjectMeta: metav1.ObjectMeta{Name: machineType}, Spec: v1alpha1.MachineProfileSpec{MachineType: machineType, Models: models},
 	}
-	b.make(p)
+	b.Make(p)
 	b.Cleanup(func() {
 		if err := b.Delete(context.WithoutCancel(b.Context()), p); err != nil {
 			b.Error(err)
@@ -73,7 +74,7 @@ func (b *bench) typed(i int, arch string, joules, seconds float64) {
 func (b *bench) cordon(i int, closed bool) {
 	b.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, closed)
-	if err := b.Patch(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.node(i)}}, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := b.Patch(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node(i)}}, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -93,15 +94,15 @@ func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
 				corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 			}
 		}, jobs[name])
-		b.make(&batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		b.Make(&batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 			Spec: batchv1.JobSpec{
 				BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 			},
 		})
 	}
-	for _, p := range b.running(len(jobs)) {
+	for _, p := range b.Runs(len(jobs)) {
 		if slices.Contains(young, p.Labels[batchv1.JobNameLabel]) {
 			continue
 		}
@@ -117,7 +118,7 @@ func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
 // endsIn sets the expected finish of a Job's pod.
 func (b *bench) endsIn(job string, left time.Duration) {
 	b.Helper()
-	for _, p := range b.pods() {
+	for _, p := range b.Pods() {
 		if p.Labels[batchv1.JobNameLabel] == job {
 			before := p.DeepCopy()
 			p.Annotations[v1alpha1.AnnotationExpectedFinish] = time.Now().Add(left).UTC().Format(time.RFC3339)
@@ -138,9 +139,9 @@ func thrifty(o *app.Options) {
 func (b *bench) moved(jobs ...string) map[string]v1alpha1.Migration {
 	b.Helper()
 	var found map[string]v1alpha1.Migration
-	b.eventually(fmt.Sprintf("the pods of %v have moved", jobs), func() string {
+	b.Eventually(fmt.Sprintf("the pods of %v have moved", jobs), func() string {
 		found = map[string]v1alpha1.Migration{}
-		for _, m := range b.migrations() {
+		for _, m := range b.Migrations() {
 			if m.Status.Phase == v1alpha1.MigrationSucceeded {
 				found[b.jobOf(&m)] = m
 			}
@@ -168,9 +169,9 @@ func (b *bench) jobOf(m *v1alpha1.Migration) string {
 // noneFailed checks that each Job has one pod, and has counted no failure.
 func (b *bench) noneFailed() {
 	b.Helper()
-	b.eventually("all Jobs are as they were", func() string {
+	b.Eventually("all Jobs are as they were", func() string {
 		var jobs batchv1.JobList
-		if err := b.List(b.Context(), &jobs, client.InNamespace(b.name)); err != nil {
+		if err := b.List(b.Context(), &jobs, client.InNamespace(b.Space)); err != nil {
 			return err.Error()
 		}
 		for _, j := range jobs.Items {
@@ -178,7 +179,7 @@ func (b *bench) noneFailed() {
 				return fmt.Sprintf("Job %s has status %+v", j.Name, j.Status)
 			}
 		}
-		if n := len(b.pods()); n != len(jobs.Items) {
+		if n := len(b.Pods()); n != len(jobs.Items) {
 			return fmt.Sprintf("%d pods of %d Jobs", n, len(jobs.Items))
 		}
 		return ""
@@ -189,7 +190,7 @@ func (b *bench) noneFailed() {
 func (b *bench) told(reason string) (notes []string) {
 	b.Helper()
 	var list eventsv1.EventList
-	if err := b.List(b.Context(), &list, client.InNamespace(b.name)); err != nil {
+	if err := b.List(b.Context(), &list, client.InNamespace(b.Space)); err != nil {
 		b.Fatal(err)
 	}
 	for _, e := range list.Items {
@@ -215,28 +216,28 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergyAndOthersStay(t *testing.T)
 	b.endsIn("ends", time.Minute) // after an hour of work that a failed migration would repeat
 	b.deschedule(thrifty)
 	for job, m := range b.moved("goes", "wants") {
-		if m.Spec.TargetNode != b.node(1) || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
+		if m.Spec.TargetNode != b.Node(1) || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
 			t.Errorf("the pod of %s has moved by %+v, asked for by %q", job, m.Spec, m.Annotations[v1alpha1.AnnotationRequestedBy])
 		}
 		checkSteps(t, &m, checkpointSteps)
 	}
 	b.noneFailed()
-	for _, p := range b.running(7) {
+	for _, p := range b.Runs(7) {
 		job := p.Labels[batchv1.JobNameLabel]
-		if to := map[bool]string{true: b.node(1), false: b.node(0)}[job == "goes" || job == "wants"]; p.Spec.NodeName != to {
+		if to := map[bool]string{true: b.Node(1), false: b.Node(0)}[job == "goes" || job == "wants"]; p.Spec.NodeName != to {
 			t.Errorf("the pod of %s is on %s, want %s", job, p.Spec.NodeName, to)
 		}
 	}
-	b.eventually("it is said why", func() string {
+	b.Eventually("it is said why", func() string {
 		notes := b.told("Moving")
 		for _, note := range notes {
-			if !strings.Contains(note, "to node "+b.node(1)) || !strings.Contains(note, " J ") {
+			if !strings.Contains(note, "to node "+b.Node(1)) || !strings.Contains(note, " J ") {
 				return note
 			}
 		}
 		return gocmp.Diff(2, len(notes))
 	})
-	if n := len(b.migrations()); n != 2 {
+	if n := len(b.Migrations()); n != 2 {
 		t.Errorf("%d Migrations were made, want one for each pod that goes", n)
 	}
 }
@@ -248,9 +249,9 @@ func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T
 	stay := func(*corev1.Pod) {}
 	b.works(map[string]func(*corev1.Pod){"a": stay, "b": stay, "c": stay, "d": stay})
 	most := 0
-	b.meanwhile = func() {
+	b.Meanwhile = func() {
 		moving := 0
-		for _, m := range b.migrations() {
+		for _, m := range b.Migrations() {
 			if condition(&m, v1alpha1.MigrationFinished).Status != metav1.ConditionTrue {
 				moving++
 			}
@@ -265,7 +266,7 @@ func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T
 	if most != 1 {
 		t.Errorf("%d pods were on their way at once, want 1", most)
 	}
-	if n := len(b.migrations()); n != 4 { // the first had time to move back while the others moved
+	if n := len(b.Migrations()); n != 4 { // the first had time to move back while the others moved
 		t.Errorf("%d Migrations were made of four pods", n)
 	}
 }
@@ -279,12 +280,12 @@ func TestOnlyWhoMayBeStartedAgainGoesToAnotherArchitecture(t *testing.T) {
 	})
 	b.deschedule(thrifty)
 	m := b.moved("again")["again"]
-	if m.Spec.Method != v1alpha1.MethodRestart || m.Spec.TargetNode != b.node(1) {
+	if m.Spec.Method != v1alpha1.MethodRestart || m.Spec.TargetNode != b.Node(1) {
 		t.Errorf("it has moved by %+v", m.Spec)
 	}
 	checkSteps(t, &m, restartSteps)
 	b.noneFailed()
-	if n := len(b.migrations()); n != 1 {
+	if n := len(b.Migrations()); n != 1 {
 		t.Errorf("%d Migrations were made: the state of a pod cannot go to another architecture", n)
 	}
 }
@@ -294,13 +295,13 @@ func TestWhatIsObservedIsSaidAndNothingMoves(t *testing.T) {
 	b := newEnergyBench(t, "observe", "amd64")
 	b.works(map[string]func(*corev1.Pod){"stays": func(*corev1.Pod) {}})
 	b.deschedule(thrifty, func(o *app.Options) { o.Consolidation.Energy.Mode = consolidation.Observe })
-	b.eventually("it is said what would be done", func() string {
-		if notes := b.told("WouldMove"); len(notes) != 1 || !strings.Contains(notes[0], "to node "+b.node(1)) {
+	b.Eventually("it is said what would be done", func() string {
+		if notes := b.told("WouldMove"); len(notes) != 1 || !strings.Contains(notes[0], "to node "+b.Node(1)) {
 			return fmt.Sprintf("%q", notes)
 		}
 		return ""
 	})
-	if n := len(b.migrations()); n != 0 {
+	if n := len(b.Migrations()); n != 0 {
 		t.Errorf("%d Migrations were made", n)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // hasEvents waits for Events about a migration with these reasons.
 func (b *bench) hasEvents(m *v1alpha1.Migration, reasons ...string) {
 	b.Helper()
-	b.eventually("Events are there", func() string {
+	b.Eventually("Events are there", func() string {
 		var list eventsv1.EventList
-		if err := b.List(b.Context(), &list, client.InNamespace(b.name)); err != nil {
+		if err := b.List(b.Context(), &list, client.InNamespace(b.Space)); err != nil {
 			return err.Error()
 		}
 		said := ""
@@ -104,14 +104,14 @@ func TestWhatGoesWrongBeforeTheHandOverLeavesThePodWhereItWas(t *testing.T) {
 			b.agents.script(tc.source, tc.target)
 			b.deschedule()
 			b.job(1, batchv1.NonIndexedCompletion)
-			old := b.pods()[0]
+			old := b.Pods()[0]
 			m := b.move(old.Name, tc.spec...)
 			if tc.spoil != nil {
 				tc.spoil(b, b.is(m.Name, "is "+string(tc.at), phase(tc.at)))
 			}
 			if tc.phase == "" {
-				b.eventually("the Migration is gone", func() string {
-					if b.read(m.Name, m) {
+				b.Eventually("the Migration is gone", func() string {
+					if b.Find(m.Name, m) {
 						return "in phase " + string(m.Status.Phase)
 					}
 					return ""
@@ -160,7 +160,7 @@ func removeTarget(b *bench, m *v1alpha1.Migration) {
 
 func deleteNewPod(b *bench, m *v1alpha1.Migration) {
 	b.Helper()
-	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: m.Status.Plan.RestoredPod}}); err != nil {
+	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: m.Status.Plan.RestoredPod}}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -172,13 +172,13 @@ func TestACancellationAfterTheHandOverComesTooLate(t *testing.T) {
 	b.agents.script(silentAt(v1alpha1.SourceKilled), nil)
 	b.deschedule()
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.move(old.Name)
 	m := b.is("move-"+old.Name, "hands over", func(s *v1alpha1.MigrationStatus) bool { return s.Order == v1alpha1.OrderKill })
 	cancel(b, m)
 	b.agents.script(silentAt(""), nil)
-	b.eventually("the Migration is gone", func() string {
-		if b.read(m.Name, &v1alpha1.Migration{}) {
+	b.Eventually("the Migration is gone", func() string {
+		if b.Find(m.Name, &v1alpha1.Migration{}) {
 			return "there"
 		}
 		return ""

@@ -20,7 +20,7 @@ func TestANewPodTakesOverThoughItsMigrationIsForcedAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "forced", 2)
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.hold(old.Name)
 	g := kit.NewGate(func(r *http.Request) bool {
 		return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+old.Name)
@@ -32,7 +32,7 @@ func TestANewPodTakesOverThoughItsMigrationIsForcedAway(t *testing.T) {
 	case <-b.Context().Done():
 		t.Fatal("the old pod is not deleted")
 	}
-	b.read(m.Name, m)
+	b.Find(m.Name, m)
 	before := m.DeepCopy()
 	m.Finalizers = nil
 	if err := b.Patch(b.Context(), m, client.MergeFrom(before)); err != nil {
@@ -42,9 +42,9 @@ func TestANewPodTakesOverThoughItsMigrationIsForcedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(g.Open)
-	b.eventually("the Job does not count the old pod", func() string {
+	b.Eventually("the Job does not count the old pod", func() string {
 		p := &corev1.Pod{}
-		if b.read(old.Name, p) && (len(p.OwnerReferences) > 0 || len(p.Finalizers) > 1) {
+		if b.Find(old.Name, p) && (len(p.OwnerReferences) > 0 || len(p.Finalizers) > 1) {
 			return fmt.Sprintf("owners %v, finalizers %v", p.OwnerReferences, p.Finalizers)
 		}
 		return ""

@@ -26,21 +26,8 @@ func TestWhereverItIsKilledTheJobSeesNothingOfTheMove(t *testing.T) {
 func (b *bench) killedOnce(c *kit.Cut) {
 	b.Helper()
 	b.job(1, batchv1.IndexedCompletion)
-	stop, failed := b.startDescheduler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })
-	b.Cleanup(func() {
-		if stop(); !c.Broken() && failed() != nil {
-			b.Errorf("the descheduler: %v", failed())
-		}
-	})
-	b.meanwhile = func() {
-		if c.Broken() {
-			b.meanwhile = func() {}
-			stop()
-			b.log.Logger(b.name).Info("cut", "what", c.What)
-			b.deschedule()
-		}
-	}
-	old := b.pods()[0]
+	b.StartAfterCut("the descheduler", c, b.Start(b.descheduler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })), func() { b.deschedule() })
+	old := b.Pods()[0]
 	b.move(old.Name)
 	m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
 	b.took(&old, m)

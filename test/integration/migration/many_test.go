@@ -1,9 +1,7 @@
 package migration
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,38 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
-	"supercargo.dev/supercargo/internal/platform/operator"
 )
-
-// simulate runs an agent that simulates those of all nodes of the bench.
-func (b *bench) simulate(model simulated.Model) {
-	b.Helper()
-	dir := b.TempDir()
-	a, err := agent.New(agent.Config{
-		Client: operator.Throttle(b.site.Config()), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
-		Simulation: &agent.Simulation{Selector: labels.SelectorFromSet(labels.Set{benchLabel: b.name}), Model: model},
-		Log:        b.log.Logger("agent"),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Errorf("the agent: %v", err)
-		}
-	})
-}
 
 // inFlight contains the numbers of migrations in progress.
 type inFlight struct {
@@ -53,7 +25,7 @@ type inFlight struct {
 func (b *bench) inFlight() (n inFlight) {
 	b.Helper()
 	from, to := map[string]int{}, map[string]int{}
-	for _, m := range b.migrations() {
+	for _, m := range b.Migrations() {
 		switch {
 		case m.Status.Phase == v1alpha1.MigrationSucceeded:
 			n.ended++
@@ -84,9 +56,9 @@ func (b *bench) inFlight() (n inFlight) {
 func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 	const pods, nodes, atOnce, perNode = 500, 40, 10, 2
 	b := newEmptyBench(t, "many")
-	b.addNodes(nodes, nil)
-	b.poll = 3 * time.Second // many objects to poll
-	b.simulate(simulated.Model{MemoryFactor: 1, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond})
+	b.AddNodes(nodes, nil)
+	b.Poll = 3 * time.Second // many objects to poll
+	b.SimulateAgents(simulated.Model{MemoryFactor: 1, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond})
 	b.job(pods, batchv1.IndexedCompletion, func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
 	})
@@ -94,15 +66,15 @@ func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 		o.Migrations.MaxMigrations, o.Migrations.MaxPerNode = atOnce, perNode
 		o.Migrations.MaxFinished = pods
 	})
-	for _, p := range b.pods() {
-		b.make(&v1alpha1.Migration{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "m-" + p.Annotations[batchv1.JobCompletionIndexAnnotation]},
+	for _, p := range b.Pods() {
+		b.Make(&v1alpha1.Migration{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "m-" + p.Annotations[batchv1.JobCompletionIndexAnnotation]},
 			Spec:       v1alpha1.MigrationSpec{PodName: p.Name, PodUID: string(p.UID), Deadline: metav1.Duration{Duration: time.Hour}},
 		})
 	}
 	var most inFlight
 	for last := -1; most.ended < pods; last = most.ended {
-		b.eventually(fmt.Sprintf("more than %d have ended", last), func() string {
+		b.Eventually(fmt.Sprintf("more than %d have ended", last), func() string {
 			now := b.inFlight()
 			most = inFlight{now.ended, max(most.moving, now.moving), max(most.frozen, now.frozen), max(most.ofOneNode, now.ofOneNode)}
 			if now.ended <= last && now.ended < pods {
@@ -134,7 +106,7 @@ func (b *bench) allMoved(pods int) {
 		b.Errorf("%d of %d indexes are there", len(indexes), pods)
 	}
 	var left corev1.PodList
-	if err := b.List(b.Context(), &left, client.InNamespace(b.name), client.HasLabels{v1alpha1.LabelMigration}); err != nil || len(left.Items) > 0 {
+	if err := b.List(b.Context(), &left, client.InNamespace(b.Space), client.HasLabels{v1alpha1.LabelMigration}); err != nil || len(left.Items) > 0 {
 		b.Errorf("%d pods still have the label of their migration (%v)", len(left.Items), err)
 	}
 }

@@ -35,7 +35,7 @@ func TestAPodOfAJobMovesAndItsJobSeesNothingOfIt(t *testing.T) {
 			b := newBench(t, "job-"+tc.name, 2)
 			b.deschedule()
 			b.job(tc.pods, tc.mode, tc.pod...)
-			old := b.pods()[0]
+			old := b.Pods()[0]
 			b.move(old.Name, tc.spec...)
 			m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
 			checkSteps(t, m, tc.steps)
@@ -67,7 +67,7 @@ func TestABarePodMoves(t *testing.T) {
 			b := newBench(t, "bare-"+tc.name, 2)
 			b.deschedule()
 			b.bare(tc.pod...)
-			old := b.pods()[0]
+			old := b.Pods()[0]
 			b.move("work", tc.spec...)
 			m := b.ends("move-work", v1alpha1.MigrationSucceeded)
 			b.took(&old, m)
@@ -96,10 +96,10 @@ func TestATargetThatIsNamedIsTaken(t *testing.T) {
 	b := newBench(t, "named", 5)
 	b.deschedule()
 	b.bare()
-	from := b.pods()[0].Spec.NodeName
+	from := b.Pods()[0].Spec.NodeName
 	for i := range 5 {
-		if to := b.node(i); to != from {
-			old := b.running(1)[0]
+		if to := b.Node(i); to != from {
+			old := b.Runs(1)[0]
 			b.move(old.Name, func(s *v1alpha1.MigrationSpec) { s.TargetNode = to })
 			m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
 			if moved := b.took(&old, m); moved.Spec.NodeName != to {
@@ -138,15 +138,15 @@ func checkSteps(t *testing.T, m *v1alpha1.Migration, steps []string) {
 // gone.
 func (b *bench) took(old *corev1.Pod, m *v1alpha1.Migration) *corev1.Pod {
 	b.Helper()
-	b.eventually("the old pod is gone", func() string {
-		if b.read(old.Name, &corev1.Pod{}) {
+	b.Eventually("the old pod is gone", func() string {
+		if b.Find(old.Name, &corev1.Pod{}) {
 			return "there"
 		}
 		return ""
 	})
 	moved := &corev1.Pod{}
-	b.eventually("the new pod runs", func() string {
-		if !b.read(m.Status.Plan.RestoredPod, moved) || moved.Status.Phase != corev1.PodRunning {
+	b.Eventually("the new pod runs", func() string {
+		if !b.Find(m.Status.Plan.RestoredPod, moved) || moved.Status.Phase != corev1.PodRunning {
 			return "in phase " + string(moved.Status.Phase)
 		}
 		return ""

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // addSilentNode adds a node without a kubelet: the test writes its status.
@@ -21,14 +22,14 @@ func (b *bench) addSilentNode(name string) {
 	b.Helper()
 	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
 	spec := playground.NodeSpec{
-		Name: name, CPU: "8", Memory: "32Gi", Labels: map[string]string{benchLabel: b.name},
+		Name: name, CPU: "8", Memory: "32Gi", Labels: map[string]string{kit.BenchLabel: b.Space},
 		Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode(), "kwok.x-k8s.io/node": "none"},
 	}
-	if err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{spec}); err != nil {
+	if err := playground.CreateNodes(b.Context(), b.Site.Playground.Client(), []playground.NodeSpec{spec}); err != nil {
 		b.Fatal(err)
 	}
 	b.beat(name)
-	b.meanwhile = func() { b.beat(name) }
+	b.Meanwhile = func() { b.beat(name) }
 }
 
 // beat reports a node as ready.
@@ -54,12 +55,12 @@ func TestANewPodThatCannotStartIsRolledBackSoon(t *testing.T) {
 	b := newBench(t, "no-start", 1)
 	b.deschedule()
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.addSilentNode("no-start-silent")
 	m := b.move(old.Name, func(s *v1alpha1.MigrationSpec) { s.Deadline = metav1.Duration{Duration: 24 * time.Hour} })
 	pod := &corev1.Pod{}
-	b.eventually("the new pod is bound", func() string {
-		if b.read(m.Name, m); m.Status.Plan == nil || !b.read(m.Status.Plan.RestoredPod, pod) || pod.Spec.NodeName == "" {
+	b.Eventually("the new pod is bound", func() string {
+		if b.Find(m.Name, m); m.Status.Plan == nil || !b.Find(m.Status.Plan.RestoredPod, pod) || pod.Spec.NodeName == "" {
 			return "in phase " + string(m.Status.Phase)
 		}
 		return ""
@@ -72,8 +73,8 @@ func TestANewPodThatCannotStartIsRolledBackSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.is(m.Name, "goes back", phase(v1alpha1.MigrationRollingBack))
-	b.eventually("the new pod is being deleted", func() string {
-		if b.read(pod.Name, pod) && pod.DeletionTimestamp == nil {
+	b.Eventually("the new pod is being deleted", func() string {
+		if b.Find(pod.Name, pod) && pod.DeletionTimestamp == nil {
 			return "it is not"
 		}
 		return ""

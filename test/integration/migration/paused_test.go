@@ -23,12 +23,12 @@ import (
 // runJobController runs Kubernetes' Job controller for the bench, until the returned function is called.
 func (b *bench) runJobController() (stop func()) {
 	b.Helper()
-	c, err := kubernetes.NewForConfig(b.site.Config())
+	c, err := kubernetes.NewForConfig(b.Site.Config())
 	if err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(b.name))
+	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(b.Space))
 	jobs, err := job.NewController(ctx, factory.Core().V1().Pods(), factory.Batch().V1().Jobs(), c)
 	if err != nil {
 		b.Fatalf("make a Job controller: %v", err)
@@ -52,14 +52,14 @@ func (b *bench) letJobsSync(name string) {
 	stop := b.runJobController()
 	defer stop()
 	last := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "none"}},
 		}}},
 	}
-	b.make(last)
-	b.eventually("the Job controller has seen all Jobs", func() string {
-		if !b.read(name, last) || len(last.Status.Conditions) == 0 {
+	b.Make(last)
+	b.Eventually("the Job controller has seen all Jobs", func() string {
+		if !b.Find(name, last) || len(last.Status.Conditions) == 0 {
 			return "not yet"
 		}
 		return ""
@@ -92,9 +92,9 @@ func (b *bench) pausedAfter(at int64) (reached bool) {
 	var seen atomic.Int64
 	g := kit.NewGate(func(*http.Request) bool { return seen.Add(1) == at })
 	b.deschedule(func(o *app.Options) { o.Config.Wrap(g.Wrap) })
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	name := b.move(old.Name).Name
-	b.eventually("the write has been done, or all has", func() string {
+	b.Eventually("the write has been done, or all has", func() string {
 		select {
 		case <-g.Reached:
 			reached = true
@@ -102,20 +102,20 @@ func (b *bench) pausedAfter(at int64) (reached bool) {
 		default:
 		}
 		m := &v1alpha1.Migration{}
-		if b.read(name, m) && m.Status.Phase == v1alpha1.MigrationSucceeded && len(m.Finalizers) == 0 {
+		if b.Find(name, m) && m.Status.Phase == v1alpha1.MigrationSucceeded && len(m.Finalizers) == 0 {
 			return ""
 		}
 		return "not yet"
 	})
 	if reached {
 		before := map[string]bool{}
-		for _, p := range b.pods() {
+		for _, p := range b.Pods() {
 			before[p.Name] = true
 		}
 		b.letJobsSync("seen")
 		j := &batchv1.Job{}
-		b.read("work", j)
-		for _, p := range b.pods() {
+		b.Find("work", j)
+		for _, p := range b.Pods() {
 			// Only the descheduler's goroutine that writes waits: another may continue and create the pod
 			// that takes over.
 			made := !before[p.Name] && p.Annotations[v1alpha1.AnnotationMigrationName] == ""

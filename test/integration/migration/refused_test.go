@@ -38,7 +38,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
 		}, reason: "LivenessProbeTooStrict"},
 		{name: "service", pod: func(*corev1.Pod) {}, before: func(b *bench) {
-			b.make(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "web"}, Spec: corev1.ServiceSpec{
+			b.Make(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "web"}, Spec: corev1.ServiceSpec{
 				Selector: map[string]string{"app": "work"}, Ports: []corev1.ServicePort{{Port: 80}},
 			}})
 		}, reason: "ServiceUnsupported"},
@@ -58,7 +58,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 			if tc.before != nil {
 				tc.before(b)
 			}
-			old := b.pods()[0]
+			old := b.Pods()[0]
 			b.deschedule()
 			m := b.move("work", func(s *v1alpha1.MigrationSpec) {
 				if tc.spec != nil {
@@ -70,7 +70,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 				t.Errorf("refused for %s: %s; want %s", c.Reason, c.Message, tc.reason)
 			}
 			b.hasEvents(m, "Refused")
-			pods := b.pods()
+			pods := b.Pods()
 			if len(pods) != 1 || pods[0].ResourceVersion != old.ResourceVersion {
 				t.Errorf("%d pods, or the pod was touched", len(pods))
 			}
@@ -85,12 +85,12 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 func (b *bench) fullQuota() {
 	b.Helper()
 	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "full"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "full"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("1500m")}},
 	}
-	b.make(quota)
-	b.eventually("the quota counts the pod", func() string {
-		b.read("full", quota)
+	b.Make(quota)
+	b.Eventually("the quota counts the pod", func() string {
+		b.Find("full", quota)
 		if used := quota.Status.Used[corev1.ResourceRequestsCPU]; used.Cmp(resource.MustParse("1")) != 0 {
 			return used.String()
 		}
@@ -103,8 +103,8 @@ func (b *bench) fullQuota() {
 func (b *bench) adopt() {
 	b.Helper()
 	pod := b.template()
-	b.make(&appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "set"},
+	b.Make(&appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "set"},
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"other"}}},
@@ -112,8 +112,8 @@ func (b *bench) adopt() {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: corev1.PodSpec{Containers: pod.Spec.Containers}},
 		},
 	})
-	b.eventually("the pod has an owner", func() string {
-		if len(b.pods()[0].OwnerReferences) == 0 {
+	b.Eventually("the pod has an owner", func() string {
+		if len(b.Pods()[0].OwnerReferences) == 0 {
 			return "none"
 		}
 		return ""
@@ -124,7 +124,7 @@ func (b *bench) adopt() {
 func (b *bench) withoutAgents() {
 	b.Helper()
 	for i := range 2 {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.node(i)}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.Node(i)}}
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationCapability+`":null}}}`))
 		if err := b.Patch(b.Context(), node, patch); err != nil {
 			b.Fatal(err)
@@ -136,11 +136,11 @@ func TestAJobThatReplacesPodsTooEarlyIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "early", 2)
 	pod := b.template()
-	b.make(&batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "work"},
+	b.Make(&batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "work"},
 		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}},
 	})
-	old := b.running(1)[0]
+	old := b.Runs(1)[0]
 	b.deschedule()
 	b.move(old.Name)
 	if c := condition(b.ends("move-"+old.Name, v1alpha1.MigrationRefused), v1alpha1.MigrationEligible); c.Reason != "PodReplacementPolicyUnsupported" {
@@ -163,7 +163,7 @@ func TestBadMigrationsAreNotTaken(t *testing.T) {
 		{"too long", func(s *v1alpha1.MigrationSpec) { s.Deadline.Duration = 25 * time.Hour }, "must be between 10s and 24h"},
 		{"a pod's name that is none", func(s *v1alpha1.MigrationSpec) { s.PodName = strings.Repeat("x", 254) }, "spec.podName"},
 	} {
-		m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "m"}, Spec: v1alpha1.MigrationSpec{PodName: "work"}}
+		m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "m"}, Spec: v1alpha1.MigrationSpec{PodName: "work"}}
 		tc.change(&m.Spec)
 		if err := b.Create(b.Context(), m); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want an error that says %q", tc.name, err, tc.says)
@@ -186,8 +186,8 @@ func TestADryRunWritesNothing(t *testing.T) {
 	b.move("work")
 	requests := &kit.Ledger{}
 	stop := b.deschedule(func(o *app.Options) { o.DryRun = true; o.Config.Wrap(requests.Wrap) })
-	b.eventually("it says what it would do", func() string {
-		if !strings.Contains(b.log.Tail(1000), "Would AddFinalizer") {
+	b.Eventually("it says what it would do", func() string {
+		if !strings.Contains(b.Logs.Tail(1000), "Would AddFinalizer") {
 			return "nothing"
 		}
 		return ""
@@ -195,11 +195,11 @@ func TestADryRunWritesNothing(t *testing.T) {
 	stop()
 	written, _ := requests.Read()
 	for _, w := range written {
-		if w != "POST /api/v1/namespaces/"+b.name+"/pods" { // with dryRun=All
+		if w != "POST /api/v1/namespaces/"+b.Space+"/pods" { // with dryRun=All
 			t.Errorf("written: %s", w)
 		}
 	}
-	if pods := b.pods(); len(pods) != 1 {
+	if pods := b.Pods(); len(pods) != 1 {
 		t.Errorf("%d pods", len(pods))
 	}
 }

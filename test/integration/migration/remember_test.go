@@ -18,19 +18,19 @@ func TestFailuresAreRememberedThoughNoMigrationIsKept(t *testing.T) {
 	b.agents.script(nil, targetFailsAt(v1alpha1.TargetPrepared, "NoRoom"))
 	b.deschedule(func(o *app.Options) { o.Migrations.MaxFinished = 0 })
 	b.bare()
-	pod := b.pods()[0]
+	pod := b.Pods()[0]
 	for n := range 3 {
-		b.make(&v1alpha1.Migration{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: attempts.Name(attempts.Eviction, pod.UID, 1)},
+		b.Make(&v1alpha1.Migration{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: attempts.Name(attempts.Eviction, pod.UID, 1)},
 			Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID)},
 		})
-		b.eventually("the Migration is gone", func() string {
-			if left := b.migrations(); len(left) > 0 {
+		b.Eventually("the Migration is gone", func() string {
+			if left := b.Migrations(); len(left) > 0 {
 				return "in phase " + string(left[0].Status.Phase)
 			}
 			return ""
 		})
-		b.read(pod.Name, &pod)
+		b.Find(pod.Name, &pod)
 		if got := attempts.Failed(&pod, attempts.Eviction, time.Now()); got != n+1 {
 			t.Fatalf("after %d failures the pod remembers %d: %v", n+1, got, pod.Annotations)
 		}

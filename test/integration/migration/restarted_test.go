@@ -19,7 +19,7 @@ import (
 func (b *bench) runsContainer(pod, id string) {
 	b.Helper()
 	p := &corev1.Pod{}
-	b.read(pod, p)
+	b.Find(pod, p)
 	before := p.DeepCopy()
 	p.Status.ContainerStatuses[0].ContainerID = "containerd://" + id
 	if err := b.Status().Patch(b.Context(), p, client.MergeFrom(before)); err != nil {
@@ -35,15 +35,15 @@ func TestNothingIsHandedOverBesideAFreshCopy(t *testing.T) {
 	b.agents.script(nil, stageNothing)
 	stop := b.deschedule()
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.runsContainer(old.Name, "first")
 	m := b.move(old.Name)
 	m = b.is(m.Name, "is frozen", phase(v1alpha1.MigrationMoving))
 	stop()
 	b.agents.script(nil, func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool { return true })
-	b.eventually("the new pod runs", func() string {
+	b.Eventually("the new pod runs", func() string {
 		p := &corev1.Pod{}
-		if !b.read(m.Status.Plan.RestoredPod, p) || p.Status.Phase != corev1.PodRunning {
+		if !b.Find(m.Status.Plan.RestoredPod, p) || p.Status.Phase != corev1.PodRunning {
 			return "in phase " + string(p.Status.Phase)
 		}
 		return ""
@@ -66,7 +66,7 @@ func TestAFreshCopyEndsOnceTheHandOverHasBegun(t *testing.T) {
 	b := newBench(t, "fresh-after", 2)
 	b.agents.script(silentAt(v1alpha1.SourceKilled), nil)
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.runsContainer(old.Name, "first")
 	// A slow kubelet: the pod stays while it has a finalizer.
 	b.hold(old.Name)
@@ -82,9 +82,9 @@ func TestAFreshCopyEndsOnceTheHandOverHasBegun(t *testing.T) {
 	}
 	b.runsContainer(old.Name, "again")
 	close(g.Open)
-	b.eventually("the old pod ends as any other, and its Job does not count it", func() string {
+	b.Eventually("the old pod ends as any other, and its Job does not count it", func() string {
 		p := &corev1.Pod{}
-		if !b.read(old.Name, p) {
+		if !b.Find(old.Name, p) {
 			return "gone"
 		}
 		if p.DeletionGracePeriodSeconds == nil || *p.DeletionGracePeriodSeconds > 30 || len(p.Finalizers) != 1 {
@@ -108,7 +108,7 @@ func (b *bench) release(pod string) { b.finalizers(pod, false) }
 func (b *bench) finalizers(pod string, hold bool) {
 	b.Helper()
 	p := &corev1.Pod{}
-	b.read(pod, p)
+	b.Find(pod, p)
 	before := p.DeepCopy()
 	p.Finalizers = nil
 	for _, f := range before.Finalizers {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
@@ -17,22 +16,19 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-descheduler"
 	b := newBench(t, "rights", 2)
-	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml")
+	b.Site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml")
 	requests := &kit.Ledger{}
 	b.deschedule(func(o *app.Options) {
 		o.LeaderElection, o.LeaderElectionNamespace = true, home
 		o.Migrations.KeepFinished = 0
-		o.Config.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:serviceaccount:" + home + ":" + account,
-			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
-		}
+		o.Config.Impersonate = kit.ServiceAccount(home, account)
 		o.Config.Wrap(requests.Wrap)
 	})
 	b.job(1, batchv1.NonIndexedCompletion)
-	old := b.pods()[0]
+	old := b.Pods()[0]
 	b.move(old.Name)
-	b.eventually("the migration has ended and is not kept", func() string {
-		if b.read("move-"+old.Name, &v1alpha1.Migration{}) {
+	b.Eventually("the migration has ended and is not kept", func() string {
+		if b.Find("move-"+old.Name, &v1alpha1.Migration{}) {
 			return "there"
 		}
 		return ""
@@ -43,10 +39,10 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 
 	// Also the permissions that a roll-back needs.
 	b.agents.script(failsAt(v1alpha1.SourceDumped, "DumpFailed"), nil)
-	again := b.pods()[0]
+	again := b.Pods()[0]
 	b.move(again.Name)
-	b.eventually("the migration has gone back", func() string {
-		if b.read("move-"+again.Name, &v1alpha1.Migration{}) {
+	b.Eventually("the migration has gone back", func() string {
+		if b.Find("move-"+again.Name, &v1alpha1.Migration{}) {
 			return "there"
 		}
 		return ""
@@ -69,16 +65,16 @@ func TestWhatHasEndedDoesNotPileUp(t *testing.T) {
 	b.deschedule(func(o *app.Options) { o.Migrations.MaxFinished, o.Migrations.KeepFinished = 3, time.Hour })
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		b.move(name) // no such pods exist
-		b.eventually("it is refused", func() string {
+		b.Eventually("it is refused", func() string {
 			m := &v1alpha1.Migration{}
-			if b.read("move-"+name, m) && m.Status.Phase != v1alpha1.MigrationRefused {
+			if b.Find("move-"+name, m) && m.Status.Phase != v1alpha1.MigrationRefused {
 				return "in phase " + string(m.Status.Phase)
 			}
 			return ""
 		})
 	}
-	b.eventually("three are left", func() string {
-		if n := len(b.migrations()); n != 3 {
+	b.Eventually("three are left", func() string {
+		if n := len(b.Migrations()); n != 3 {
 			return fmt.Sprint(n)
 		}
 		return ""

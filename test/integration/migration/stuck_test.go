@@ -40,14 +40,14 @@ func TestAMigrationThatIsStuckDoesNotHoldOthersUp(t *testing.T) {
 			return true
 		})
 	b.deschedule(oneAtATime, func(o *app.Options) { o.Migrations.CleanPatience = 2 * time.Second })
-	b.make(b.template(named("first")))
-	b.make(b.template(named("second")))
-	b.running(2)
+	b.Make(b.template(named("first")))
+	b.Make(b.template(named("second")))
+	b.Runs(2)
 	first := b.move("first")
 	b.is(first.Name, "goes back", phase(v1alpha1.MigrationRollingBack))
 	b.move("second")
 	b.ends("move-second", v1alpha1.MigrationSucceeded)
-	b.read(first.Name, first)
+	b.Find(first.Name, first)
 	if c := condition(first, v1alpha1.MigrationFrozen); c.Reason != "AgentNotReporting" || c.Status != metav1.ConditionTrue {
 		t.Errorf("the first does not say what it waits for: %+v", c)
 	}
@@ -61,9 +61,9 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 	b := newBench(t, "no-room-left", 3)
 	b.agents.script(silentAt(v1alpha1.SourcePrepared), nil)
 	b.deschedule(oneAtATime)
-	b.make(b.template(named("first")))
-	b.make(b.template(named("second")))
-	b.running(2)
+	b.Make(b.template(named("first")))
+	b.Make(b.template(named("second")))
+	b.Runs(2)
 	b.move("first", func(s *v1alpha1.MigrationSpec) { s.Deadline = metav1.Duration{Duration: 24 * time.Hour} })
 	b.is("move-first", "has begun", phase(v1alpha1.MigrationReserving))
 	b.move("second", func(s *v1alpha1.MigrationSpec) { s.Deadline = metav1.Duration{Duration: 10 * time.Second} })
@@ -81,35 +81,35 @@ func TestTheClaimOfAFrozenPodIsRenewed(t *testing.T) {
 	b := newBench(t, "claim", 3)
 	b.agents.script(nil, stageNothing)
 	b.deschedule()
-	b.make(b.template(named("first")))
-	b.make(b.template(named("second")))
-	b.running(2)
+	b.Make(b.template(named("first")))
+	b.Make(b.template(named("second")))
+	b.Runs(2)
 	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "one"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "one"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "work"}},
 		},
 	}
-	b.make(budget)
+	b.Make(budget)
 	b.move("first", func(s *v1alpha1.MigrationSpec) { s.Deadline = metav1.Duration{Duration: time.Hour} })
 	b.is("move-first", "has frozen its pod", phase(v1alpha1.MigrationMoving))
-	b.read("one", budget)
+	b.Find("one", budget)
 	before := budget.DeepCopy()
 	old := metav1.NewTime(time.Now().Add(-100 * time.Second).Truncate(time.Second))
 	budget.Status.DisruptedPods = map[string]metav1.Time{"first": old}
 	if err := b.Status().Patch(b.Context(), budget, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually("the claim is renewed", func() string {
-		b.read("one", budget)
+	b.Eventually("the claim is renewed", func() string {
+		b.Find("one", budget)
 		at, ok := budget.Status.DisruptedPods["first"]
 		if !ok || at.Time.Before(old.Add(time.Minute)) {
 			return fmt.Sprintf("%+v", budget.Status)
 		}
 		return ""
 	})
-	b.eventually("no other pod may be evicted", func() string {
-		if b.read("one", budget); budget.Status.DisruptionsAllowed != 0 || budget.Status.ObservedGeneration != budget.Generation {
+	b.Eventually("no other pod may be evicted", func() string {
+		if b.Find("one", budget); budget.Status.DisruptionsAllowed != 0 || budget.Status.ObservedGeneration != budget.Generation {
 			return fmt.Sprintf("%+v", budget.Status)
 		}
 		return ""

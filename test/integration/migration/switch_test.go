@@ -13,18 +13,18 @@ import (
 func TestWhileTheClusterIsPausedMigrationsWaitAndThoseThatHaveBegunContinue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "switch", 3)
-	b.deschedule(func(o *app.Options) { o.PauseNamespace = b.name })
+	b.deschedule(func(o *app.Options) { o.PauseNamespace = b.Space })
 	b.job(2, batchv1.IndexedCompletion)
-	pods := b.pods()
+	pods := b.Pods()
 	b.agents.script(nil, nil)
 	b.move(pods[0].Name)
 	b.is("move-"+pods[0].Name, "has begun", func(s *v1alpha1.MigrationStatus) bool { return s.Plan != nil })
-	resume := b.site.Pause(t, b.name, "an incident")
+	resume := b.Site.Pause(t, b.Space, "an incident")
 	b.ends("move-"+pods[0].Name, v1alpha1.MigrationSucceeded)
 
 	m := b.move(pods[1].Name)
-	b.eventually("it waits, and says why", func() string {
-		b.read(m.Name, m)
+	b.Eventually("it waits, and says why", func() string {
+		b.Find(m.Name, m)
 		c := condition(m, v1alpha1.MigrationEligible)
 		if m.Status.Phase != v1alpha1.MigrationPending || c.Reason != v1alpha1.ConditionPaused || !strings.Contains(c.Message, "an incident") {
 			return string(m.Status.Phase) + " " + c.Message

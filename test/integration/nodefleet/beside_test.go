@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // No other test runs at the same time, because every fleet of the cluster holds.
@@ -21,7 +22,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 		alive.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/last-updated": at.UTC().Format("2006-01-02 15:04:05.999999999 -0700 MST")}
 	}
 	writtenAt(time.Now())
-	b.make(alive)
+	b.Make(alive)
 	t.Cleanup(func() {
 		if err := b.Delete(context.WithoutCancel(t.Context()), alive); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
@@ -40,22 +41,16 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 	}
 
 	writtenAt(time.Now().Add(-11 * time.Minute))
-	if err := b.Update(t.Context(), alive); err != nil {
-		t.Fatal(err)
-	}
-	b.run(1)
+	testapi.Update(t, b, alive)
+	b.Runs(1)
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 
 	writtenAt(time.Now())
-	if err := b.Update(t.Context(), alive); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, alive)
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive")
 	if diff := cmp.Diff(map[string]int{"a": 1}, b.count()) + b.untouched(); diff != "" {
 		t.Errorf("the fleet has released machines beside a cluster-autoscaler: %s", diff)
 	}
-	if err := b.Delete(t.Context(), alive); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Delete(t, b, alive)
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 }

@@ -2,7 +2,6 @@ package nodefleet
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,20 +14,20 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/machines"
+	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // market creates a MachineDeployment to copy in its own namespace, in which all instance types of a region
 // are available.
 func (b *bench) market() {
 	b.Helper()
-	types, err := os.ReadFile("../../../autoscaler/fleet/pricelist/aws/us-east-1.csv")
-	if err != nil {
-		b.Fatal(err)
-	}
+	types := testfile.Read(b, "../../../autoscaler/fleet/pricelist/aws/us-east-1.csv")
 	spec := playground.MarketSpec{
-		Name: b.name, Namespace: b.name, Types: string(types), Labels: map[string]string{benchLabel: b.name},
+		Name: b.Space, Namespace: b.Space, Types: string(types), Labels: map[string]string{kit.BenchLabel: b.Space},
 	}
-	if err := b.site.AddMarket(b.Context(), spec); err != nil {
+	if err := b.Site.AddMarket(b.Context(), spec); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -36,8 +35,8 @@ func (b *bench) market() {
 // catalogue restricts a fleet to matching instance types of the price list.
 func (b *bench) catalogue(instanceTypes ...string) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
-		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.name, Templates: []v1alpha1.MachineTemplate{{
-			MachineDeployment: b.name, InstanceTypeField: "spec.template.spec.instanceType", InstanceTypes: instanceTypes,
+		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.Space, Templates: []v1alpha1.MachineTemplate{{
+			MachineDeployment: b.Space, InstanceTypeField: "spec.template.spec.instanceType", InstanceTypes: instanceTypes,
 		}}}
 		s.Pricing.List, s.Pricing.Region = "aws", "us-east-1"
 	}
@@ -49,7 +48,7 @@ func (b *bench) made(fleet, group, kind string) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(group)
 	list.SetKind(kind + "List")
-	b.list(list, client.InNamespace(b.name), client.MatchingLabels{v1alpha1.LabelFleet: b.name + "-" + fleet})
+	testapi.List(b, b, list, client.InNamespace(b.Space), client.MatchingLabels{v1alpha1.LabelFleet: b.Space + "-" + fleet})
 	return list.Items
 }
 
@@ -64,9 +63,9 @@ func TestAFleetBuysFromAWholeCatalogue(t *testing.T) {
 	b.fleet("all", b.catalogue())
 	b.autoscale()
 	b.pods("p", 8, "1500m", "2500Mi")
-	b.run(8)
+	b.Runs(8)
 	// Eight such pods need 12 CPUs: the cheapest instance types that hold them have two GiB for each CPU.
-	for _, n := range b.nodes() {
+	for _, n := range b.Nodes() {
 		if n.Labels[v1alpha1.LabelMachineType] == "" || n.Labels[corev1.LabelArchStable] != "amd64" {
 			t.Errorf("node %s has the labels %v", n.Name, n.Labels)
 		}
@@ -75,8 +74,8 @@ func TestAFleetBuysFromAWholeCatalogue(t *testing.T) {
 		t.Errorf("%d MachineDeployments were made for eight pods", n)
 	}
 	fleet := b.get("all")
-	if machines := int(fleet.Status.Machines); machines != len(b.nodes()) {
-		t.Errorf("the status has %d machines, and there are %d nodes", machines, len(b.nodes()))
+	if machines := int(fleet.Status.Machines); machines != len(b.Nodes()) {
+		t.Errorf("the status has %d machines, and there are %d nodes", machines, len(b.Nodes()))
 	}
 	for _, f := range fleet.Status.Flavors {
 		if f.Machines > 0 && (f.PricePerHour == "" || f.PriceSource != "List") {
@@ -86,14 +85,14 @@ func TestAFleetBuysFromAWholeCatalogue(t *testing.T) {
 
 	b.removePods()
 	b.becomes(map[string]int{})
-	b.eventually("the MachineDeployments are removed", func() string {
+	b.Eventually("the MachineDeployments are removed", func() string {
 		if left := b.madeDeployments("all"); len(left) > 0 {
 			return fmt.Sprint(len(left), " are left")
 		}
 		return ""
 	})
 	b.pods("q", 1, "1500m", "2500Mi")
-	b.run(1)
+	b.Runs(1)
 }
 
 func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
@@ -101,19 +100,15 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 	b := newBench(t, "soldout")
 	b.market()
 	var market corev1.ConfigMap
-	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.name, Name: machines.Market}, &market); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Get(t, b, client.ObjectKey{Namespace: b.Space, Name: machines.Market}, &market)
 	market.Data[machines.MarketSoldOut] = "c7i.large/z1\n"
-	if err := b.Update(t.Context(), &market); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, &market)
 	b.fleet("all", b.catalogue("c7i.large", "m7i.large"), func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI.Templates[0].FailureDomains = []string{"z1"}
 	})
 	b.autoscale()
 	b.pods("p", 1, "1500m", "2500Mi")
-	b.run(1)
+	b.Runs(1)
 	if diff := cmp.Diff(map[string]int{"m7i.large": 1}, b.count()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -122,13 +117,13 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 		t.Errorf("what is left unchanged: %q", message)
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].FailureDomains = []string{"z1", "z2"} })
-	b.eventually("the fleet knows both zones", func() string { // a pod may be observed before the change
+	b.Eventually("the fleet knows both zones", func() string { // a pod may be observed before the change
 		f := b.get("all")
 		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
 	})
 	b.pods("q", 1, "1500m", "2500Mi")
-	b.run(2)
-	for _, n := range b.nodes() {
+	b.Runs(2)
+	for _, n := range b.Nodes() {
 		if zone := n.Labels[corev1.LabelTopologyZone]; n.Labels[corev1.LabelInstanceTypeStable] == "c7i.large" && zone != "z2" {
 			t.Errorf("a machine is in zone %q, in which it cannot be had", zone)
 		}

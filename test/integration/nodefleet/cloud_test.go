@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // cloud simulates the parts of an OpenStack that fleets use. Its servers are active at once.
@@ -58,14 +59,14 @@ func newCloud(b *bench, flavors int, zones ...string) *cloud {
 	server := httptest.NewServer(http.HandlerFunc(c.answer))
 	c.url = server.URL
 	b.Cleanup(server.Close)
-	b.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "cloud"}, StringData: map[string]string{
+	b.Make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "cloud"}, StringData: map[string]string{
 		"auth_url": c.url + "/identity/v3", "application_credential_id": "id", "application_credential_secret": "secret", "region_name": "one",
 	}})
 	prices := "name,cpu,memory_gib,price_per_hour\n"
 	for i := range flavors {
 		prices += fmt.Sprintf("m-%02d,2,4,0.%04d\n", i, 500+i)
 	}
-	b.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "prices"}, Data: map[string]string{"flavors.csv": prices}})
+	b.Make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "prices"}, Data: map[string]string{"flavors.csv": prices}})
 	return c
 }
 
@@ -75,10 +76,10 @@ func (c *cloud) rent(change ...func(*v1alpha1.NodeFleetSpec)) {
 	c.fleet("rented", append([]func(*v1alpha1.NodeFleetSpec){func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI, s.Provider = nil, v1alpha1.FleetOpenStack
 		s.OpenStack = &v1alpha1.OpenStackServers{
-			Credentials: v1alpha1.OpenStackCredentials{Namespace: c.name, Name: "cloud"}, Image: "node", Networks: []string{"nodes"}, MaxPods: 110,
-			AvailabilityZones: c.zones, NodeLabels: map[string]string{benchLabel: c.name},
+			Credentials: v1alpha1.OpenStackCredentials{Namespace: c.Space, Name: "cloud"}, Image: "node", Networks: []string{"nodes"}, MaxPods: 110,
+			AvailabilityZones: c.zones, NodeLabels: map[string]string{kit.BenchLabel: c.Space},
 		}
-		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: c.name, Name: "prices", Key: "flavors.csv"}
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: c.Space, Name: "prices", Key: "flavors.csv"}
 	}}, change...)...)
 }
 
@@ -182,7 +183,7 @@ func (c *cloud) ending() (end func()) {
 // hangs waits until a request is waiting for an answer.
 func (c *cloud) hangs() {
 	c.Helper()
-	c.eventually("the cloud is asked without success", func() string {
+	c.Eventually("the cloud is asked without success", func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.hanging == 0 {
@@ -249,19 +250,19 @@ func (c *cloud) delete(id string) int {
 // joins creates the nodes of servers during waits. identify makes a node identify its server; i is the number
 // of the server, from 0.
 func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
-	c.meanwhile = func() {
+	c.Meanwhile = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for i, s := range c.servers {
 			if s.joined {
 				continue
 			}
-			n, err := playground.NodeSpec{Name: fmt.Sprintf("%s-node-%s", c.name, s.ID[:8]), CPU: "2", Memory: "4Gi", Labels: map[string]string{benchLabel: c.name}}.Node()
+			n, err := playground.NodeSpec{Name: fmt.Sprintf("%s-node-%s", c.Space, s.ID[:8]), CPU: "2", Memory: "4Gi", Labels: map[string]string{kit.BenchLabel: c.Space}}.Node()
 			if err != nil {
 				c.Fatal(err)
 			}
 			identify(i, s, n)
-			c.make(n)
+			c.Make(n)
 			s.joined = true
 		}
 	}
@@ -270,7 +271,7 @@ func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
 // rounds waits until the fleet has listed its servers several times after a time.
 func (c *cloud) rounds(after time.Time) {
 	c.Helper()
-	c.eventually(fmt.Sprintf("the fleet checks its servers after %v", after.Format(time.TimeOnly)), func() string {
+	c.Eventually(fmt.Sprintf("the fleet checks its servers after %v", after.Format(time.TimeOnly)), func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		n := 0
@@ -301,7 +302,7 @@ func (c *cloud) read() (there, deleted int, last time.Time) {
 // forget deletes the nodes of the bench at its end, because no Machine deletes them.
 func (c *cloud) forget() {
 	c.Cleanup(func() {
-		for _, n := range c.nodes() {
+		for _, n := range c.Nodes() {
 			if err := c.Delete(context.WithoutCancel(c.Context()), &n); client.IgnoreNotFound(err) != nil {
 				c.Errorf("delete node %s: %v", n.Name, err)
 			}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 func TestTwoFleetsDoNotBuyForTheSamePods(t *testing.T) {
@@ -20,7 +21,7 @@ func TestTwoFleetsDoNotBuyForTheSamePods(t *testing.T) {
 	b.fleet("younger", b.names("c"))
 	b.autoscale()
 	b.pods("p", 4, "1900m", "1Gi")
-	b.run(4)
+	b.Runs(4)
 	if _, together := highest(); together != 4 {
 		t.Errorf("there were to be %d machines for 4 pods that need one each", together)
 	}
@@ -38,7 +39,7 @@ func TestTheLimitsOfCompetingFleetsHoldForEach(t *testing.T) {
 	b.fleet("younger", b.names("c"), func(s *v1alpha1.NodeFleetSpec) { s.Limits.Machines = new(int32(1)) })
 	b.autoscale()
 	b.pods("p", 5, "1900m", "1Gi")
-	b.run(3)
+	b.Runs(3)
 	b.wait(2)
 	b.has("older", v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
 	b.has("younger", v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
@@ -56,25 +57,23 @@ func TestAMachineDeploymentOfTwoFleetsBelongsToTheOlder(t *testing.T) {
 	b.fleet("younger")
 	b.autoscale()
 	b.pods("p", 3, "1900m", "1Gi")
-	b.run(3)
+	b.Runs(3)
 	if _, together := highest(); together != 3 {
 		t.Errorf("there were to be %d machines for 3 pods that need one each", together)
 	}
-	b.eventually("the younger fleet says whose the flavor is", func() string {
+	b.Eventually("the younger fleet says whose the flavor is", func() string {
 		return cmp.Diff("it belongs to NodeFleet same-older", b.flavorStatus("younger", "a").Message)
 	})
 	if n := b.get("younger").Status.Machines; n != 0 {
 		t.Errorf("the younger fleet counts %d machines as its own", n)
 	}
 
-	if err := b.Delete(t.Context(), b.get("older")); err != nil {
-		t.Fatal(err)
-	}
-	b.eventually("the younger fleet takes over", func() string {
+	testapi.Delete(t, b, b.get("older"))
+	b.Eventually("the younger fleet takes over", func() string {
 		return cmp.Diff(int32(3), b.get("younger").Status.Machines)
 	})
 	b.pods("q", 1, "1900m", "1Gi")
-	b.run(4)
+	b.Runs(4)
 	b.removePods()
 	b.becomes(map[string]int{})
 }

@@ -151,7 +151,7 @@ func TestWritesToOtherFieldsDoNotHoldUpPurchases(t *testing.T) {
 			})
 		})
 	})
-	b.run(2)
+	b.Runs(2)
 	b.removePods()
 	b.becomes(map[string]int{})
 	if touched.Load() < 2 || refused.Load() > 0 {
@@ -169,7 +169,7 @@ func TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas(t *testing.T) {
 	if err := clusterapi.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(b.site.Config(), client.Options{Scheme: scheme})
+	c, err := client.New(b.Site.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // grows checks that the given number of pods run on these machines, and no others are bought.
 func (b *bench) grows(pods int, want map[string]int, highest func() (map[string]int, int)) {
 	b.Helper()
-	b.run(pods)
+	b.Runs(pods)
 	b.becomes(want)
 	if each, _ := highest(); !cmp.Equal(want, each) {
 		b.Errorf("there were to be %v machines, want %v", each, want)
@@ -26,8 +26,8 @@ func TestWhatADaemonSetTakesOfMachinesIsPlannedFor(t *testing.T) {
 	b.flavor("bigger", "4", "8Gi", "0.25")
 	highest := b.highest()
 	pod := b.pod("agent", "500m", "256Mi", func(p *corev1.Pod) { p.Labels["app"] = "agent" })
-	b.make(&appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "agent"},
+	b.Make(&appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "agent"},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec},

@@ -18,13 +18,13 @@ func TestAMachineThatIsTooLargeIsExchangedForASmallOne(t *testing.T) {
 	for _, name := range []string{"p0", "p1", "p2", "p3"} {
 		sets = append(sets, b.movable(name, "1900m", "1Gi"))
 	}
-	b.run(4)
+	b.Runs(4)
 	b.becomes(map[string]int{"large": 1})
 	for _, set := range sets[1:] {
 		b.removeSet(set)
 	}
 	b.becomes(map[string]int{"small": 1})
-	b.run(1)
+	b.Runs(1)
 	if text := b.explain("all"); !strings.Contains(text, "small") {
 		t.Errorf("explain does not mention it:\n%s", text)
 	}

@@ -16,7 +16,7 @@ import (
 // event waits for an Event on one of the fleets and returns its message.
 func (b *bench) event(reason string) (note string) {
 	b.Helper()
-	b.eventually("an Event "+reason, func() string {
+	b.Eventually("an Event "+reason, func() string {
 		for _, e := range b.events() {
 			if e.Reason == reason {
 				note = e.Message
@@ -44,11 +44,11 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 	b.pods("p", 2, "1900m", "1Gi")
 	b.wait(2)
 	b.autoscale()
-	b.run(2)
+	b.Runs(2)
 	if each, together := highest(); !cmp.Equal(map[string]int{"fail": 2, "never": 2, "good": 2}, each) || together != 2 {
 		t.Errorf("there were to be %v machines, %d together; want two of each, one flavor after the other", each, together)
 	}
-	b.eventually("no machine is left of those that did not come", func() string {
+	b.Eventually("no machine is left of those that did not come", func() string {
 		return cmp.Diff(2, len(b.machines())) + b.untouched()
 	})
 	if diff := cmp.Diff(map[string]int{"good": 2}, b.replicas()); diff != "" {
@@ -68,7 +68,7 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 	if !strings.Contains(note, "abandoned ") || !strings.Contains(note, "machines of flavor fault-fail") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.eventually("a lag is learned from the machines that come", func() string { // pods may run before the next round of the fleet
+	b.Eventually("a lag is learned from the machines that come", func() string { // pods may run before the next round of the fleet
 		if s := b.flavorStatus("all", "good"); s.Failures != 0 || s.BackOffUntil != nil || s.Lag == nil || s.Lag.Mean.Duration < 2*time.Second {
 			return fmt.Sprintf("%+v", s)
 		}

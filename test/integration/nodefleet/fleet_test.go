@@ -8,7 +8,6 @@ package nodefleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,25 +25,13 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
-// patience is the timeout of a wait.
-const patience = kit.Patience
-
 // bench is one test's part of the site.
-type bench struct {
-	testing.TB
-	client.Client
-	site *kit.Site
-	name string
-	// meanwhile is called at every poll of a wait.
-	meanwhile func()
-	patience  time.Duration
-	log       *kit.Log
-}
+type bench struct{ *kit.Bench }
 
 // newBench returns the bench with that name, which becomes a namespace and the prefix of MachineDeployments:
 // a few lower-case letters.
@@ -56,109 +43,51 @@ func newBench(t testing.TB, name string) *bench {
 // newBenchOf returns a bench on one of the control planes.
 func newBenchOf(t testing.TB, of *kit.Sites, name string) *bench {
 	t.Helper()
-	s, err := of.Get()
-	if err != nil {
-		t.Fatalf("start the site: %v", err)
-	}
-	b := &bench{TB: t, Client: s.Client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &kit.Log{}}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the autoscaler's last lines:\n%s", b.log.Tail(60))
-		}
-	})
-	b.makeNamespace()
+	b := &bench{of.Bench(t, name)}
+	b.Show = b.show
 	return b
 }
 
-// make creates an object.
-func (b *bench) make(object client.Object) {
-	b.Helper()
-	if err := b.Create(b.Context(), object); err != nil {
-		b.Fatalf("make %T %s: %v", object, object.GetName(), err)
-	}
-}
-
-// eventually polls until check returns "".
-func (b *bench) eventually(what string, check func() string) {
-	b.Helper()
-	meanwhile := func() { b.meanwhile() } // it may change during the wait
-	b.site.Eventually(b.TB, kit.Waiting{Patience: b.patience, Poll: kit.Poll, Meanwhile: meanwhile, Show: b.show}, what, check)
-}
-
-// show describes the status of the fleets, the machines and the pods.
+// show describes also the MachineDeployments and the Events of the fleets.
 func (b *bench) show() string {
-	var text strings.Builder
-	for _, f := range b.fleets() {
-		status, _ := json.MarshalIndent(f.Status, "", " ")
-		fmt.Fprintf(&text, "NodeFleet %s: %s\n", f.Name, status)
-	}
+	text := b.Describe()
 	for _, d := range b.deployments() {
 		replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
-		fmt.Fprintf(&text, "MachineDeployment %s: %d replicas\n", d.GetName(), replicas)
-	}
-	for _, n := range b.nodes() {
-		fmt.Fprintf(&text, "Node %s: %s, unschedulable %v, %v\n", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Spec.Unschedulable, n.Annotations)
-	}
-	for _, p := range b.allPods() {
-		fmt.Fprintf(&text, "Pod %s: %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-				fmt.Fprintf(&text, ": %s since %s", c.Message, c.LastTransitionTime.Format("15:04:05"))
-			}
-		}
-		text.WriteString("\n")
+		text += fmt.Sprintf("MachineDeployment %s: %d replicas\n", d.GetName(), replicas)
 	}
 	for _, e := range b.events() {
-		fmt.Fprintf(&text, "Event %s %s: %.300s\n", e.CreationTimestamp.Format("15:04:05"), e.Reason, e.Message)
+		text += fmt.Sprintf("Event %s %s: %.300s\n", e.CreationTimestamp.Format("15:04:05"), e.Reason, e.Message)
 	}
-	return text.String()
+	return text
+}
+
+// autoscale runs an autoscaler until the returned function is called.
+func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
+	b.Helper()
+	return b.StartSound("the autoscaler", b.autoscaler(change...))
+}
+
+// autoscaler returns a function that runs an autoscaler.
+func (b *bench) autoscaler(change ...func(*app.Options)) func(context.Context) error {
+	o := app.Options{Options: b.Options(b.Space)}
+	for _, f := range change {
+		f(&o)
+	}
+	o.Config.Wrap(b.view())
+	return func(ctx context.Context) error { return app.Run(ctx, o) }
 }
 
 // events returns the Events about the fleets of the bench.
 func (b *bench) events() (found []corev1.Event) {
 	b.Helper()
 	var all corev1.EventList
-	b.list(&all, client.InNamespace(metav1.NamespaceDefault))
+	testapi.List(b, b, &all, client.InNamespace(metav1.NamespaceDefault))
 	for _, e := range all.Items {
-		if strings.HasPrefix(e.InvolvedObject.Name, b.name+"-") && e.InvolvedObject.Kind == "NodeFleet" {
+		if strings.HasPrefix(e.InvolvedObject.Name, b.Space+"-") && e.InvolvedObject.Kind == "NodeFleet" {
 			found = append(found, e)
 		}
 	}
 	return found
-}
-
-// autoscale runs an autoscaler until the returned function is called.
-func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
-	b.Helper()
-	end, failed := b.startAutoscaler(change...)
-	check := func() {
-		end()
-		if err := failed(); err != nil {
-			b.Errorf("the autoscaler: %v", err)
-		}
-	}
-	b.Cleanup(check)
-	return check
-}
-
-// startAutoscaler runs an autoscaler, and also returns a function that returns its error after it is stopped.
-func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), failed func() error) {
-	b.Helper()
-	o := app.Options{Options: operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger(b.name)}}
-	for _, f := range change {
-		f(&o)
-	}
-	o.Config.Wrap(view(b.name))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	done := make(chan struct{})
-	var err error
-	go func() {
-		defer close(done)
-		err = app.Run(ctx, o)
-	}()
-	stop = func() { cancel(); <-done }
-	b.Cleanup(stop)
-	return stop, func() error { return err }
 }
 
 // The kinds of cluster-api, which the client has no types for.
@@ -173,14 +102,14 @@ type spec = playground.MachineDeploymentSpec
 // flavor adds a MachineDeployment without machines.
 func (b *bench) flavor(name, cpu, memory, price string, change ...func(*spec)) {
 	b.Helper()
-	s := spec{Name: b.name + "-" + name, Flavor: name, CPU: cpu, Memory: memory, PricePerHour: price, Max: 300, Labels: map[string]string{benchLabel: b.name}}
+	s := spec{Name: b.Space + "-" + name, Flavor: name, CPU: cpu, Memory: memory, PricePerHour: price, Max: 300, Labels: map[string]string{kit.BenchLabel: b.Space}}
 	for _, f := range change {
 		f(&s)
 	}
-	if err := b.site.AddMachineDeployment(b.Context(), s); err != nil {
+	if err := b.Site.AddMachineDeployment(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
-	b.patchDeployment(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, benchLabel, b.name))
+	b.patchDeployment(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, kit.BenchLabel, b.Space))
 }
 
 // patchDeployment changes a MachineDeployment by a merge patch.
@@ -195,7 +124,7 @@ func (b *bench) tryPatchDeployment(ctx context.Context, flavor, patch string, op
 	d := &unstructured.Unstructured{}
 	d.SetGroupVersionKind(schema.GroupVersionKind{Group: machineDeployments.Group, Version: machineDeployments.Version, Kind: "MachineDeployment"})
 	d.SetNamespace(metav1.NamespaceDefault)
-	d.SetName(b.name + "-" + flavor)
+	d.SetName(b.Space + "-" + flavor)
 	return b.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), options...)
 }
 
@@ -224,13 +153,13 @@ func quick() v1alpha1.NodeFleetSpec {
 // fleet creates a NodeFleet of all MachineDeployments of the bench.
 func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
 	b.Helper()
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{benchLabel: b.name}}
-	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name, Labels: selector.MatchLabels}, Spec: quick()}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{kit.BenchLabel: b.Space}}
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.Space + "-" + name, Labels: selector.MatchLabels}, Spec: quick()}
 	f.Spec.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: selector}
 	for _, g := range change {
 		g(&f.Spec)
 	}
-	b.make(f)
+	b.Make(f)
 	b.Cleanup(func() {
 		if err := b.Delete(context.WithoutCancel(b.Context()), f); client.IgnoreNotFound(err) != nil {
 			b.Errorf("delete NodeFleet %s: %v", f.Name, err)
@@ -243,7 +172,7 @@ func (b *bench) names(flavors ...string) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
 		s.ClusterAPI.Selector = nil
 		for _, f := range flavors {
-			s.ClusterAPI.Names = append(s.ClusterAPI.Names, b.name+"-"+f)
+			s.ClusterAPI.Names = append(s.ClusterAPI.Names, b.Space+"-"+f)
 		}
 	}
 }
@@ -251,7 +180,7 @@ func (b *bench) names(flavors ...string) func(*v1alpha1.NodeFleetSpec) {
 // change changes the spec of a fleet.
 func (b *bench) change(fleet string, change func(*v1alpha1.NodeFleetSpec)) {
 	b.Helper()
-	b.eventually("change the fleet", func() string {
+	b.Eventually("change the fleet", func() string {
 		f := b.get(fleet)
 		change(&f.Spec)
 		if err := b.Update(b.Context(), f); err != nil {
@@ -265,7 +194,7 @@ func (b *bench) change(fleet string, change func(*v1alpha1.NodeFleetSpec)) {
 func (b *bench) get(name string) *v1alpha1.NodeFleet {
 	b.Helper()
 	f := &v1alpha1.NodeFleet{}
-	if err := b.Get(b.Context(), client.ObjectKey{Name: b.name + "-" + name}, f); err != nil {
+	if err := b.Get(b.Context(), client.ObjectKey{Name: b.Space + "-" + name}, f); err != nil {
 		b.Fatal(err)
 	}
 	return f
@@ -274,7 +203,7 @@ func (b *bench) get(name string) *v1alpha1.NodeFleet {
 // has waits until a condition of a fleet has this status and reason, and returns its message.
 func (b *bench) has(fleet, kind string, status metav1.ConditionStatus, reason string) (message string) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
+	b.Eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
 		c := meta.FindStatusCondition(b.get(fleet).Status.Conditions, kind)
 		if c == nil {
 			return "not set"
@@ -292,7 +221,7 @@ func (b *bench) has(fleet, kind string, status metav1.ConditionStatus, reason st
 func (b *bench) flavorStatus(fleet, flavor string) v1alpha1.FlavorStatus {
 	b.Helper()
 	for _, s := range b.get(fleet).Status.Flavors {
-		if s.Name == b.name+"-"+flavor {
+		if s.Name == b.Space+"-"+flavor {
 			return s
 		}
 	}
@@ -301,7 +230,7 @@ func (b *bench) flavorStatus(fleet, flavor string) v1alpha1.FlavorStatus {
 
 func (b *bench) fleets() []v1alpha1.NodeFleet {
 	var list v1alpha1.NodeFleetList
-	b.list(&list, client.MatchingLabels{benchLabel: b.name})
+	testapi.List(b, b, &list, client.MatchingLabels{kit.BenchLabel: b.Space})
 	return list.Items
 }
 
@@ -312,9 +241,9 @@ func seconds(s float64) metav1.Duration {
 // pod returns a pod of the bench.
 func (b *bench) pod(name, cpu, memory string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name, Labels: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name, Labels: map[string]string{}},
 		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{benchLabel: b.name},
+			NodeSelector: map[string]string{kit.BenchLabel: b.Space},
 			Containers: []corev1.Container{{
 				Name: "main", Image: "none",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -333,53 +262,16 @@ func (b *bench) pod(name, cpu, memory string, change ...func(*corev1.Pod)) *core
 func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
 	b.Helper()
 	for i := range n {
-		b.make(b.pod(fmt.Sprintf("%s-%03d", prefix, i), cpu, memory, change...))
+		b.Make(b.pod(fmt.Sprintf("%s-%03d", prefix, i), cpu, memory, change...))
 	}
-}
-
-// list lists objects. Errors end the test.
-func (b *bench) list(list client.ObjectList, options ...client.ListOption) {
-	b.Helper()
-	if err := b.List(context.WithoutCancel(b.Context()), list, options...); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// allPods returns the pods of the bench.
-func (b *bench) allPods() []corev1.Pod {
-	b.Helper()
-	var pods corev1.PodList
-	b.list(&pods, client.InNamespace(b.name))
-	return pods.Items
-}
-
-// running counts the running pods that are not being deleted.
-func (b *bench) running() (n int) {
-	for _, p := range b.allPods() {
-		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// run waits until n pods run.
-func (b *bench) run(n int) {
-	b.Helper()
-	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
-		if run := b.running(); run != n {
-			return fmt.Sprintf("%d do", run)
-		}
-		return ""
-	})
 }
 
 // wait waits until n pods are unschedulable.
 func (b *bench) wait(n int) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("%d pods are unschedulable", n), func() string {
+	b.Eventually(fmt.Sprintf("%d pods are unschedulable", n), func() string {
 		waiting := 0
-		for _, p := range b.allPods() {
+		for _, p := range b.Pods() {
 			if p.Spec.NodeName == "" && meta.IsStatusConditionPresentAndEqual(podConditions(&p), string(corev1.PodScheduled), metav1.ConditionFalse) {
 				waiting++
 			}
@@ -402,24 +294,16 @@ func podConditions(p *corev1.Pod) []metav1.Condition {
 // removePods deletes all pods of the bench.
 func (b *bench) removePods() {
 	b.Helper()
-	if err := b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace(b.name)); err != nil {
+	if err := b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace(b.Space)); err != nil {
 		b.Fatal(err)
 	}
-}
-
-// nodes returns the nodes of the bench.
-func (b *bench) nodes() []corev1.Node {
-	b.Helper()
-	var nodes corev1.NodeList
-	b.list(&nodes, client.MatchingLabels{benchLabel: b.name})
-	return nodes.Items
 }
 
 // count returns the number of nodes of each flavor.
 func (b *bench) count() map[string]int {
 	b.Helper()
 	found := map[string]int{}
-	for _, n := range b.nodes() {
+	for _, n := range b.Nodes() {
 		found[n.Labels[corev1.LabelInstanceTypeStable]]++
 	}
 	return found
@@ -428,7 +312,7 @@ func (b *bench) count() map[string]int {
 // becomes waits until exactly these nodes exist.
 func (b *bench) becomes(want map[string]int) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("the nodes are %v", want), func() string {
+	b.Eventually(fmt.Sprintf("the nodes are %v", want), func() string {
 		if got := b.count(); fmt.Sprint(got) != fmt.Sprint(want) {
 			return fmt.Sprint(got)
 		}
@@ -441,7 +325,7 @@ func (b *bench) deployments() []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(machineDeployments)
-	b.list(list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	testapi.List(b, b, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{kit.BenchLabel: b.Space})
 	return list.Items
 }
 
@@ -450,10 +334,10 @@ func (b *bench) machines() []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(machineList)
-	b.list(list, client.InNamespace(metav1.NamespaceDefault))
+	testapi.List(b, b, list, client.InNamespace(metav1.NamespaceDefault))
 	var own []unstructured.Unstructured
 	for _, m := range list.Items {
-		if strings.HasPrefix(m.GetName(), b.name+"-") {
+		if strings.HasPrefix(m.GetName(), b.Space+"-") {
 			own = append(own, m)
 		}
 	}
@@ -466,7 +350,7 @@ func (b *bench) replicas() map[string]int {
 	found := map[string]int{}
 	for _, d := range b.deployments() {
 		if n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas"); n > 0 {
-			found[strings.TrimPrefix(d.GetName(), b.name+"-")] = int(n)
+			found[strings.TrimPrefix(d.GetName(), b.Space+"-")] = int(n)
 		}
 	}
 	return found
@@ -478,7 +362,7 @@ func (b *bench) highest() func() (each map[string]int, together int) {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(machineDeployments)
-	w, err := b.site.Client.Watch(b.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	w, err := b.Site.Client.Watch(b.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{kit.BenchLabel: b.Space})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -491,7 +375,7 @@ func (b *bench) highest() func() (each map[string]int, together int) {
 				continue
 			}
 			n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
-			flavor := strings.TrimPrefix(d.GetName(), b.name+"-")
+			flavor := strings.TrimPrefix(d.GetName(), b.Space+"-")
 			mu.Lock()
 			now[flavor] = int(n)
 			highest[flavor] = max(highest[flavor], int(n))
@@ -519,7 +403,7 @@ func (b *bench) highest() func() (each map[string]int, together int) {
 
 // untouched describes what is left of an incomplete release, or returns "".
 func (b *bench) untouched() string {
-	for _, n := range b.nodes() {
+	for _, n := range b.Nodes() {
 		if _, marked := n.Annotations[v1alpha1.AnnotationDraining]; marked || n.Spec.Unschedulable {
 			return fmt.Sprintf("node %s is closed", n.Name)
 		}

@@ -11,7 +11,7 @@ func TestAFleetGrowsByTheCheapestMixAndShrinksToNothing(t *testing.T) {
 	b.autoscale()
 	b.pods("p", 5, "1900m", "1Gi") // four on a large machine, one on a small one
 
-	b.run(5)
+	b.Runs(5)
 	b.becomes(map[string]int{"large": 1, "small": 1})
 	b.removePods()
 	b.becomes(map[string]int{})

@@ -18,7 +18,7 @@ func (b *bench) fails(pod, image string) {
 	message := fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: no match for platform in manifest: not found", image)
 	patch := fmt.Appendf(nil, `{"status":{"phase":"Pending","containerStatuses":[{"name":"main","image":%q,"imageID":"","ready":false,"restartCount":0,`+
 		`"state":{"waiting":{"reason":"ErrImagePull","message":%q}}}]}}`, image, message)
-	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: pod}}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: pod}}
 	if err := b.Status().Patch(b.Context(), object, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		b.Fatalf("have pod %s fail: %v", pod, err)
 	}
@@ -27,12 +27,12 @@ func (b *bench) fails(pod, image string) {
 // runsOn waits until a pod runs, and returns the flavor of its node.
 func (b *bench) runsOn(pod string) (flavor string) {
 	b.Helper()
-	b.eventually("pod "+pod+" runs", func() string {
+	b.Eventually("pod "+pod+" runs", func() string {
 		var p corev1.Pod
-		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: pod}, &p); err != nil {
+		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.Space, Name: pod}, &p); err != nil {
 			return err.Error()
 		}
-		for _, n := range b.nodes() {
+		for _, n := range b.Nodes() {
 			if p.Status.Phase == corev1.PodRunning && n.Name == p.Spec.NodeName {
 				flavor = n.Labels[corev1.LabelInstanceTypeStable]
 				return ""
@@ -55,7 +55,7 @@ func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T
 	}
 	b.fleet("all")
 	b.autoscale()
-	b.make(b.pod("first", "1900m", "1Gi", with("acme/a:1")))
+	b.Make(b.pod("first", "1900m", "1Gi", with("acme/a:1")))
 	if flavor := b.runsOn("first"); flavor != "arm" {
 		t.Fatalf("the first pod is on %s, want the cheaper arm", flavor)
 	}
@@ -68,7 +68,7 @@ func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T
 		{"second", "acme/a:1", "amd"},
 		{"other", "acme/b:1", "arm"}, // created later, because the scheduler could place either on its machine
 	} {
-		b.make(b.pod(p.name, "1900m", "1Gi", with(p.image)))
+		b.Make(b.pod(p.name, "1900m", "1Gi", with(p.image)))
 		if flavor := b.runsOn(p.name); flavor != p.flavor {
 			t.Errorf("pod %s with image %s is on %s, want %s", p.name, p.image, flavor, p.flavor)
 		}
@@ -77,7 +77,7 @@ func TestPodsWithAnImageThatLacksAnArchitectureGetMachinesThatRunIt(t *testing.T
 
 	b.removePods()
 	b.becomes(map[string]int{})
-	b.make(b.pod("first", "1900m", "1Gi", with("acme/a:1")))
+	b.Make(b.pod("first", "1900m", "1Gi", with("acme/a:1")))
 	if flavor := b.runsOn("first"); flavor != "amd" {
 		t.Errorf("the first pod has come again and is on %s, want amd", flavor)
 	}

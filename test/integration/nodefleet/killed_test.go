@@ -50,7 +50,7 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 	highest := b.highest()
 	b.fleet("all", underUsed)
 	autoscale()
-	b.run(6)
+	b.Runs(6)
 	b.becomes(map[string]int{"large": 1, "medium": 1})
 
 	// The medium one first: with one pod less on only the large one, replacing it with a second medium
@@ -62,18 +62,18 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 			b.Fatalf("the %s machine has no pods", flavor)
 		}
 		b.removeSet(sets[pods[0].Labels["app"]])
-		b.eventually("a pod of the "+flavor+" machine is gone", func() string {
-			if slices.ContainsFunc(b.allPods(), func(p corev1.Pod) bool { return p.UID == pods[0].UID }) {
+		b.Eventually("a pod of the "+flavor+" machine is gone", func() string {
+			if slices.ContainsFunc(b.Pods(), func(p corev1.Pod) bool { return p.UID == pods[0].UID }) {
 				return pods[0].Name + " is still there"
 			}
 			return ""
 		})
 	}
-	b.eventually("the medium machine is emptied and released", func() string {
+	b.Eventually("the medium machine is emptied and released", func() string {
 		if diff := cmp.Diff(map[string]int{"large": 1}, b.count()); diff != "" {
 			return "nodes (-want +got):\n" + diff
 		}
-		if run := b.running(); run != 4 {
+		if run := len(b.Running()); run != 4 {
 			return fmt.Sprintf("%d of 4 pods run", run)
 		}
 		if d := b.get("all").Status.LastDecision; d == nil || d.Measured == nil {
@@ -95,20 +95,7 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 // autoscaleAnewAfter runs an autoscaler, and a new one when its connection is cut.
 func (b *bench) autoscaleAgainAfter(c *kit.Cut) {
 	b.Helper()
-	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })
-	b.Cleanup(func() {
-		if stop(); !c.Broken() && failed() != nil {
-			b.Errorf("the autoscaler: %v", failed())
-		}
-	})
-	b.meanwhile = func() {
-		if c.Broken() {
-			b.meanwhile = func() {}
-			stop()
-			b.log.Logger(b.name).Info("cut", "what", c.What)
-			b.autoscale()
-		}
-	}
+	b.StartAfterCut("the autoscaler", c, b.Start(b.autoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })), func() { b.autoscale() })
 }
 
 // underUsed lets a fleet also drain under-used machines.
@@ -129,13 +116,13 @@ func (b *bench) movable(name, cpu, memory string) client.Object {
 	b.Helper()
 	pod := b.movablePod(name, cpu, memory)
 	set := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 		},
 	}
-	b.make(set)
+	b.Make(set)
 	return set
 }
 
@@ -151,7 +138,7 @@ func (b *bench) removeSet(set client.Object) {
 func (b *bench) nodesByFlavor() map[string]string {
 	b.Helper()
 	found := map[string]string{}
-	for _, n := range b.nodes() {
+	for _, n := range b.Nodes() {
 		found[n.Labels[corev1.LabelInstanceTypeStable]] = n.Name
 	}
 	return found
@@ -160,7 +147,7 @@ func (b *bench) nodesByFlavor() map[string]string {
 // podsOn returns the pods of the bench on a node.
 func (b *bench) podsOn(node string) (found []corev1.Pod) {
 	b.Helper()
-	for _, p := range b.allPods() {
+	for _, p := range b.Pods() {
 		if p.Spec.NodeName == node && p.DeletionTimestamp == nil {
 			found = append(found, p)
 		}

@@ -31,21 +31,21 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 	one, two := kit.NewCut(1, true), kit.NewCut(1, true)
 	one.Match = func(r *http.Request) bool { return scales(r) && !two.Broken() }
 	two.Match = func(r *http.Request) bool { return scales(r) && !one.Broken() }
-	stops := map[*kit.Cut]func(){}
+	stops := map[*kit.Cut]func() error{}
 	for _, c := range []*kit.Cut{one, two} {
-		stop, failed := b.startAutoscaler(func(o *app.Options) {
-			o.LeaderElection, o.LeaderElectionNamespace = true, b.name
+		stop := b.Start(b.autoscaler(func(o *app.Options) {
+			o.LeaderElection, o.LeaderElectionNamespace = true, b.Space
 			o.Config.Wrap(c.Wrap)
-		})
+		}))
 		stops[c] = stop
 		t.Cleanup(func() {
-			if stop(); !c.Broken() && failed() != nil {
-				t.Errorf("the autoscaler: %v", failed())
+			if err := stop(); err != nil && !c.Broken() {
+				t.Errorf("the autoscaler: %v", err)
 			}
 		})
 	}
 	var dead *kit.Cut
-	b.eventually("the leader dies", func() string {
+	b.Eventually("the leader dies", func() string {
 		for c := range stops {
 			if c.Broken() {
 				dead = c
@@ -54,11 +54,11 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 		}
 		return "alive"
 	})
-	stops[dead]()
+	_ = stops[dead]()                                                                                               // its connection is gone
 	if !strings.HasSuffix(dead.What, "leader-large/scale") && !strings.HasSuffix(dead.What, "leader-small/scale") { // the two are sent concurrently
 		t.Errorf("the leader died at %s", dead.What)
 	}
-	b.run(5)
+	b.Runs(5)
 	b.becomes(map[string]int{"large": 1, "small": 1})
 	if each, _ := highest(); !cmp.Equal(map[string]int{"large": 1, "small": 1}, each) {
 		t.Errorf("there were to be %v machines, want one of each", each)

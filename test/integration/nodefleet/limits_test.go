@@ -30,17 +30,17 @@ func TestALimitIsNeverExceededEvenByPodsThatComeWhileMachinesAreOnOrder(t *testi
 			b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.Limits = limits })
 			b.autoscale()
 			b.pods("first", 1, "1900m", "1Gi")
-			b.eventually("a machine is on order", func() string { return cmp.Diff(map[string]int{"a": 1}, b.replicas()) })
+			b.Eventually("a machine is on order", func() string { return cmp.Diff(map[string]int{"a": 1}, b.replicas()) })
 			b.pods("second", 2, "1900m", "1Gi")
-			b.eventually("another is on order", func() string { return cmp.Diff(map[string]int{"a": 2}, b.replicas()) })
+			b.Eventually("another is on order", func() string { return cmp.Diff(map[string]int{"a": 2}, b.replicas()) })
 			b.pods("third", 1, "1900m", "1Gi")
-			b.run(2)
+			b.Runs(2)
 			b.wait(2)
 			message := b.has("all", v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
 			if !strings.Contains(message, "spec.limits."+name) && !strings.Contains(message, "buy at most ") { // the limit is used up, or the rest is too small
 				t.Errorf("limited with %q, which does not say by what", message)
 			}
-			b.eventually("the waiting pods are counted", func() string {
+			b.Eventually("the waiting pods are counted", func() string {
 				return cmp.Diff(int32(2), b.get("all").Status.PendingPods)
 			})
 			b.event("LimitReached")
@@ -49,7 +49,7 @@ func TestALimitIsNeverExceededEvenByPodsThatComeWhileMachinesAreOnOrder(t *testi
 			}
 
 			b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.Limits = v1alpha1.FleetLimits{} })
-			b.run(4)
+			b.Runs(4)
 			b.has("all", v1alpha1.FleetLimited, metav1.ConditionFalse, "WithinLimits")
 			if _, together := highest(); together != 4 {
 				t.Errorf("there were to be %d machines without the limit, want 4", together)
@@ -72,7 +72,7 @@ func TestTheBoundsOfAMachineDeploymentHold(t *testing.T) {
 	b.becomes(map[string]int{"c": 1}) // both are empty
 
 	b.pods("p", 4, "1900m", "1Gi")
-	b.run(3)
+	b.Runs(3)
 	b.wait(1)
 	b.becomes(map[string]int{"a": 1, "c": 2})
 	if each, _ := highest(); !cmp.Equal(map[string]int{"a": 1, "c": 2}, each) {
@@ -80,8 +80,8 @@ func TestTheBoundsOfAMachineDeploymentHold(t *testing.T) {
 	}
 	b.removePods()
 	b.becomes(map[string]int{"c": 1})
-	b.eventually("all is open", b.untouched)
-	b.eventually("flavor c has one machine from one to two", func() string {
+	b.Eventually("all is open", b.untouched)
+	b.Eventually("flavor c has one machine from one to two", func() string {
 		s := b.flavorStatus("all", "c")
 		return cmp.Diff("1 2 1", fmt.Sprint(s.Min, s.Max, s.Machines))
 	})

@@ -4,9 +4,6 @@ import (
 	"os"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
@@ -18,16 +15,3 @@ var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 var workloads = kit.NewSites(playground.Options{NoKwok: true})
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting, workloads)) }
-
-// makeNamespace creates the namespace of a bench, with the service account of its pods.
-func (b *bench) makeNamespace() {
-	b.Helper()
-	b.make(kit.Namespace(b.name))
-	b.eventually("pods can be made", func() string {
-		var account corev1.ServiceAccount
-		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: "default"}, &account); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-}

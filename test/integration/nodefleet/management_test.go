@@ -3,7 +3,6 @@ package nodefleet
 import (
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +21,8 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // The namespace and the Secret of manifests/autoscaler/management-cluster.
@@ -33,36 +32,29 @@ const management, managementToken = "supercargo-management", "supercargo-autosca
 // of the cluster of b. It has the account of the manifests.
 func managementBench(b *bench) *bench {
 	b.Helper()
-	p := playground.ForTest(b.TB, playground.Options{ClusterAPI: true, NoScheduler: true, WorkloadKubeconfig: b.site.KubeconfigPath()})
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		b.Fatal(err)
-	}
-	c, err := client.NewWithWatch(p.Config(), client.Options{Scheme: scheme})
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := *b
-	m.site, m.Client = &kit.Site{Playground: p, Client: c}, c
+	p := playground.ForTest(b.TB, playground.Options{ClusterAPI: true, NoScheduler: true, WorkloadKubeconfig: b.Site.KubeconfigPath()})
+	c := kit.NewClient(b, p.Config())
+	m := *b.Bench
+	m.Site, m.WithWatch = &kit.Site{Playground: p, Client: c}, c
 	const folder = "../../../manifests/autoscaler/management-cluster/"
-	m.site.Install(b.TB, folder+"namespace.yaml", folder+"account.yaml", folder+"rbac.yaml")
-	m.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as the manifests have it for other providers
+	m.Site.Install(b.TB, folder+"namespace.yaml", folder+"account.yaml", folder+"rbac.yaml")
+	m.Make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as the manifests have it for other providers
 		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get"},
 	}}})
 	for _, role := range []string{"supercargo-machines-scaler", "kwok-machine-templates"} {
-		m.make(&rbacv1.RoleBinding{
+		m.Make(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: management, Name: account}},
 		})
 	}
-	return &m
+	return &bench{&m}
 }
 
 // token returns the token of the account, once it is there.
 func (b *bench) token() (token []byte) {
 	b.Helper()
-	b.eventually("the account has a token", func() string {
+	b.Eventually("the account has a token", func() string {
 		var secret corev1.Secret
 		if err := b.Get(b.Context(), client.ObjectKey{Namespace: management, Name: managementToken}, &secret); err != nil {
 			return err.Error()
@@ -143,15 +135,13 @@ func TestAFleetInAManagementClusterHoldsWhileThatCannotBeReached(t *testing.T) {
 	b := newBenchOf(t, workloads, "apart")
 	m := managementBench(b)
 	m.flavor("small", "2", "4Gi", "0.10")
-	folder, way := t.TempDir(), newGate(b, m.site.Config().Host)
+	folder, way := t.TempDir(), newGate(b, m.Site.Config().Host)
 	writeToken := func() {
-		if err := os.WriteFile(filepath.Join(folder, "token"), m.token(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(folder, "token"), m.token())
 	}
 	writeToken()
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["management"] = &clientcmdapi.Cluster{Server: "https://" + way.Addr().String(), CertificateAuthorityData: m.site.Config().CAData}
+	kubeconfig.Clusters["management"] = &clientcmdapi.Cluster{Server: "https://" + way.Addr().String(), CertificateAuthorityData: m.Site.Config().CAData}
 	kubeconfig.AuthInfos["autoscaler"] = &clientcmdapi.AuthInfo{TokenFile: "token"}
 	kubeconfig.Contexts["management"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "autoscaler"}
 	kubeconfig.CurrentContext = "management"
@@ -180,12 +170,12 @@ func TestAFleetInAManagementClusterHoldsWhileThatCannotBeReached(t *testing.T) {
 	b.wait(2)
 
 	way.set(true)
-	b.run(2)
+	b.Runs(2)
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	if here, there := b.count()["small"], len(m.machines()); here != 2 || there != 2 {
 		t.Errorf("there are %d nodes here and %d machines there, want 2 of each", here, there)
 	}
-	if nodes := m.nodes(); len(nodes) != 0 {
+	if nodes := m.Nodes(); len(nodes) != 0 {
 		t.Errorf("%d nodes are in the management cluster", len(nodes))
 	}
 
@@ -193,10 +183,8 @@ func TestAFleetInAManagementClusterHoldsWhileThatCannotBeReached(t *testing.T) {
 	b.removePods()
 	unreachable()
 	b.event("ProviderUnreachable")
-	if err := m.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: managementToken}}); err != nil {
-		t.Fatal(err)
-	}
-	m.site.Install(t, "../../../manifests/autoscaler/management-cluster/account.yaml")
+	testapi.Delete(t, m, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: managementToken}})
+	m.Site.Install(t, "../../../manifests/autoscaler/management-cluster/account.yaml")
 	writeToken()
 	b.passed(3 * time.Second)
 	if got := b.count()["small"]; got != 2 {
@@ -204,7 +192,7 @@ func TestAFleetInAManagementClusterHoldsWhileThatCannotBeReached(t *testing.T) {
 	}
 	way.set(true)
 	b.becomes(map[string]int{})
-	b.eventually("no machine is left", func() string {
+	b.Eventually("no machine is left", func() string {
 		if left := m.machines(); len(left) > 0 {
 			return left[0].GetName()
 		}

@@ -15,7 +15,7 @@ import (
 // explain returns the output of the command line about a fleet.
 func (b *bench) explain(fleet string) string {
 	b.Helper()
-	return b.command("explain", "nodefleet/"+b.name+"-"+fleet)
+	return b.command("explain", "nodefleet/"+b.Space+"-"+fleet)
 }
 
 func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
@@ -32,7 +32,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	}
 	decides := func(mode v1alpha1.FleetMode, want string) {
 		t.Helper()
-		b.eventually("it is decided: "+want, func() string {
+		b.Eventually("it is decided: "+want, func() string {
 			d := b.get("all").Status.LastDecision
 			if d == nil || d.Mode != mode || !strings.Contains(d.Summary, want) {
 				return "something else"
@@ -60,10 +60,10 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	}
 
 	mode(v1alpha1.FleetAct)
-	b.run(2)
+	b.Runs(2)
 	b.becomes(map[string]int{"a": 2})
 	decides(v1alpha1.FleetAct, "buy 2 observe-a for 2 pods at $0.20/h")
-	b.eventually("its outcome is measured", func() string {
+	b.Eventually("its outcome is measured", func() string {
 		if d := b.get("all").Status.LastDecision; d.Measured == nil || d.Measured.DollarsPerHour != "0.20" {
 			return "not measured"
 		}
@@ -71,7 +71,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	})
 
 	mode(v1alpha1.FleetObserve)
-	b.eventually("it observes again", func() string {
+	b.Eventually("it observes again", func() string {
 		f := b.get("all")
 		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
 	})
@@ -98,8 +98,8 @@ func TestADryRunWritesNothingAtAll(t *testing.T) {
 	b.wait(2)
 	requests := &kit.Ledger{}
 	stop := b.autoscale(func(o *app.Options) { o.DryRun = true; o.Config.Wrap(requests.Wrap) })
-	b.eventually("the log says what would be bought", func() string {
-		if text := b.log.Tail(1000) + kit.GlobalLog.Tail(1000); !strings.Contains(text, "would buy 2 dry-a for 2 pods") {
+	b.Eventually("the log says what would be bought", func() string {
+		if text := b.Logs.Tail(1000) + kit.GlobalLog.Tail(1000); !strings.Contains(text, "would buy 2 dry-a for 2 pods") {
 			return "silent"
 		}
 		return ""
@@ -112,5 +112,5 @@ func TestADryRunWritesNothingAtAll(t *testing.T) {
 		t.Errorf("a dry run has written a status: %+v", status)
 	}
 	b.autoscale()
-	b.run(2)
+	b.Runs(2)
 }

@@ -34,13 +34,13 @@ func TestServersWhoseNodesCarryNoProviderIDAreKept(t *testing.T) {
 	b.pods("p", 3, "1500m", "1Gi")
 	b.wait(3)
 	b.autoscale()
-	b.run(3)
+	b.Runs(3)
 	_, _, last := c.read()
 	c.rounds(last.Add(2 * joinTimeout * time.Second))
 	if there, deleted, _ := c.read(); there != 3 || deleted > 0 {
 		t.Errorf("there are %d servers and %d were deleted, want the 3 that were bought", there, deleted)
 	}
-	if n := b.running(); n != 3 {
+	if n := len(b.Running()); n != 3 {
 		t.Errorf("%d pods run, want all 3", n)
 	}
 	b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesReady")
@@ -61,7 +61,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	const stuck = "supercargo.dev/no-kubelet" // so that they are not deleted at once
 	b.pods("p", 2, "800m", "1Gi", func(p *corev1.Pod) { p.Finalizers = []string{stuck} })
 	b.Cleanup(func() {
-		for _, p := range b.allPods() {
+		for _, p := range b.Pods() {
 			before := p.DeepCopy()
 			p.Finalizers = nil
 			if err := b.Patch(context.WithoutCancel(b.Context()), &p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
@@ -71,8 +71,8 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	})
 	b.wait(2)
 	b.autoscale()
-	b.run(2)
-	node := b.nodes()[0]
+	b.Runs(2)
+	node := b.Nodes()[0]
 	c.silence(&node)
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesNotReady")
 	if want := "node " + node.Name + " is not ready, and pod dead/p-000 on it is not being deleted"; !strings.Contains(text, want) {
@@ -92,7 +92,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 // isEmpty waits until no server exists.
 func (c *cloud) isEmpty() {
 	c.Helper()
-	c.eventually("the servers are released", func() string {
+	c.Eventually("the servers are released", func() string {
 		if there, _, _ := c.read(); there > 0 {
 			return fmt.Sprintf("%d are there", there)
 		}
@@ -111,8 +111,8 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 	b.pods("p", 1, "1500m", "1Gi")
 	b.wait(1)
 	b.autoscale()
-	b.run(1)
-	node := b.nodes()[0]
+	b.Runs(1)
+	node := b.Nodes()[0]
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesUnidentified")
 	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was created", "Set spec.providerID of its node to openstack:///"} {
 		if !strings.Contains(text, want) {
@@ -123,8 +123,8 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 		t.Errorf("the Event says %q", note)
 	}
 	c.rounds(time.Now())
-	if there, deleted, _ := c.read(); there != 1 || deleted > 0 || b.running() != 1 {
-		t.Errorf("there are %d servers, %d were deleted, %d pods run; want the one that was bought with its pod", there, deleted, b.running())
+	if there, deleted, _ := c.read(); there != 1 || deleted > 0 || len(b.Running()) != 1 {
+		t.Errorf("there are %d servers, %d were deleted, %d pods run; want the one that was bought with its pod", there, deleted, len(b.Running()))
 	}
 
 	before := node.DeepCopy()
@@ -154,8 +154,8 @@ func TestAFleetOfMoreThanAThousandOffersBuys(t *testing.T) {
 	b.pods("p", 1, "1500m", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelTopologyZone] = zones[7] })
 	b.wait(1)
 	b.autoscale()
-	b.run(1)
-	b.eventually("the fleet says what it has", func() string {
+	b.Runs(1)
+	b.Eventually("the fleet says what it has", func() string {
 		s := b.get("rented").Status
 		used := 0
 		for i := range s.Flavors {

@@ -35,13 +35,13 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 		const soon = 40 * time.Second
 		began := time.Now()
 		b.pods(name, 1, "1500m", "1Gi")
-		b.eventually("a machine is ordered for the "+name+" pod", func() string { return cmp.Diff(map[string]int{"small": i + 1}, b.replicas()) })
+		b.Eventually("a machine is ordered for the "+name+" pod", func() string { return cmp.Diff(map[string]int{"small": i + 1}, b.replicas()) })
 		took := time.Since(began)
 		t.Logf("a machine for the %s pod is ordered after %.1f s", name, took.Seconds())
 		if took > soon {
 			t.Errorf("a machine for the %s pod is ordered after %v, want %v at most: the other fleet need not wait for the cloud", name, took, soon)
 		}
-		b.run(i + 1)
+		b.Runs(i + 1)
 	}
 	if text := b.has("rented", v1alpha1.FleetReady, metav1.ConditionFalse, "ProviderUnreachable"); !strings.Contains(text, "no response within") {
 		t.Errorf("the fleet of the cloud holds for %q", text)
@@ -78,16 +78,16 @@ func TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone(t *testing.T) {
 	const soon = 30 * time.Second // half of the time that the order may take
 	began := time.Now()
 	b.pods("near", 1, "1500m", "1Gi", of("small"))
-	b.eventually("a machine is ordered meanwhile", func() string { return cmp.Diff(map[string]int{"small": 1}, b.replicas()) })
+	b.Eventually("a machine is ordered meanwhile", func() string { return cmp.Diff(map[string]int{"small": 1}, b.replicas()) })
 	took := time.Since(began)
 	t.Logf("a machine is ordered after %.1f s", took.Seconds())
 	if took > soon {
 		t.Errorf("a machine is ordered after %v, want %v at most: the other fleet need not wait for the cloud", took, soon)
 	}
 	end()
-	b.eventually("the server is there", func() string {
+	b.Eventually("the server is there", func() string {
 		there, deleted, _ := c.read()
 		return cmp.Diff([]int{1, 0}, []int{there, deleted})
 	})
-	b.run(1)
+	b.Runs(1)
 }

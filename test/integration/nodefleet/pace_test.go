@@ -38,9 +38,9 @@ func TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered(t *testing.T) {
 	}
 	for wave := range waves {
 		for _, p := range pods(wave) {
-			b.make(p)
+			b.Make(p)
 		}
-		b.run(2 * min(wave+1, 2))
+		b.Runs(2 * min(wave+1, 2))
 		if wave == 0 {
 			continue
 		}
@@ -50,7 +50,7 @@ func TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered(t *testing.T) {
 			}
 		}
 	}
-	took := histogramOf(t, "supercargo_nodefleet_order_seconds", b.name+"-all")
+	took := histogramOf(t, "supercargo_nodefleet_order_seconds", b.Space+"-all")
 	n := took.GetSampleCount()
 	t.Logf("%d orders, %.3f s after pods had been gathered on average, half within %.3f s, 95%% within %.3f s",
 		n, took.GetSampleSum()/float64(n), within(took, 0.5), within(took, 0.95))

@@ -16,7 +16,7 @@ import (
 func (b *bench) command(args ...string) string {
 	b.Helper()
 	var out, faults bytes.Buffer
-	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath())
+	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.Site.KubeconfigPath())
 	if code := cli.Main(args, strings.NewReader(""), &out, &faults); code != 0 {
 		b.Fatalf("%v: exit code %d: %s", args, code, faults.String())
 	}
@@ -27,13 +27,13 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "paused")
 	b.flavor("a", "2", "4Gi", "0.10")
-	b.command("pause", "--reason", "a test of the pause", "-n", b.name)
-	b.command("pause", "--reason", "an incident", "-n", b.name) // replaces the reason
+	b.command("pause", "--reason", "a test of the pause", "-n", b.Space)
+	b.command("pause", "--reason", "an incident", "-n", b.Space) // replaces the reason
 	highest := b.highest()
 	b.fleet("all")
-	b.autoscale(func(o *app.Options) { o.PauseNamespace = b.name })
+	b.autoscale(func(o *app.Options) { o.PauseNamespace = b.Space })
 	b.pods("p", 2, "1900m", "1Gi")
-	b.eventually("it is said what would be bought, and why it is not", func() string {
+	b.Eventually("it is said what would be bought, and why it is not", func() string {
 		s := b.get("all").Status
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPaused)
 		switch d := s.LastDecision; {
@@ -52,16 +52,16 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 		t.Errorf("explain says nothing of the pause:\n%s", text)
 	}
 
-	if said := b.command("resume", "-n", b.name); said != "resumed\n" {
+	if said := b.command("resume", "-n", b.Space); said != "resumed\n" {
 		t.Errorf("resume says %q", said)
 	}
-	if said := b.command("resume", "-n", b.name); !strings.Contains(said, "not paused") {
+	if said := b.command("resume", "-n", b.Space); !strings.Contains(said, "not paused") {
 		t.Errorf("resume of what is not paused says %q", said)
 	}
-	b.run(2)
+	b.Runs(2)
 	b.becomes(map[string]int{"a": 2})
 	b.event(v1alpha1.ReasonResumed)
-	b.eventually("condition Paused is gone", func() string {
+	b.Eventually("condition Paused is gone", func() string {
 		if meta.FindStatusCondition(b.get("all").Status.Conditions, v1alpha1.ConditionPaused) != nil {
 			return "there"
 		}
@@ -69,15 +69,15 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	})
 
 	// A pause also keeps machines that would be released.
-	resume := b.site.Pause(t, b.name, "")
-	b.eventually("it is paused again", func() string {
+	resume := b.Site.Pause(t, b.Space, "")
+	b.Eventually("it is paused again", func() string {
 		if meta.FindStatusCondition(b.get("all").Status.Conditions, v1alpha1.ConditionPaused) == nil {
 			return "not yet"
 		}
 		return ""
 	})
 	b.removePods()
-	b.eventually("it would give both machines back", func() string {
+	b.Eventually("it would give both machines back", func() string {
 		if d := b.get("all").Status.LastDecision; d == nil || !strings.Contains(d.Summary, "would release") {
 			return "there is no such decision"
 		}

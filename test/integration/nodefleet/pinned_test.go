@@ -42,12 +42,12 @@ func TestAMachineWhosePodNeedsItsGPUIsKept(t *testing.T) {
 	node := b.named("gpu", 1)[0]
 	b.offerGPU(node)
 	b.put(node, "training", "500m", "1Gi", asksForGPU)
-	b.run(2)
+	b.Runs(2)
 	b.fleet("all", underUsed)
 	b.autoscale()
 
 	b.becomes(map[string]int{"gpu": 1, "room": 1})
-	b.eventually("the decision says why the machine stays", func() string {
+	b.Eventually("the decision says why the machine stays", func() string {
 		d := b.get("all").Status.LastDecision
 		for _, r := range d.Rejected {
 			if r.Name == node && strings.Contains(r.Reason, "training") && strings.Contains(r.Reason, string(gpu)) {
@@ -56,8 +56,8 @@ func TestAMachineWhosePodNeedsItsGPUIsKept(t *testing.T) {
 		}
 		return fmt.Sprint(d.Rejected)
 	})
-	b.eventually("nothing is left of what was done", b.untouched)
-	b.run(2)
+	b.Eventually("nothing is left of what was done", b.untouched)
+	b.Runs(2)
 }
 
 // TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased creates a pod when the machine is already cordoned. No
@@ -67,9 +67,9 @@ func TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased(t *testing.T) {
 	b := newBench(t, "gpulate")
 	b.closedWhile(func(node string) {
 		b.offerGPU(node)
-		b.make(b.pod("training", "500m", "1Gi", asksForGPU))
+		b.Make(b.pod("training", "500m", "1Gi", asksForGPU))
 		b.wait(1)
 	})
-	b.run(1)
-	b.eventually("the node is open", b.untouched)
+	b.Runs(1)
+	b.Eventually("the node is open", b.untouched)
 }

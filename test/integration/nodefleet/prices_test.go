@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // comesAfter sets the acquisition lag of a flavor.
@@ -26,21 +27,21 @@ func TestAPriceThatChangesWhileMachinesAreOnOrderCountsForTheNext(t *testing.T) 
 	b.fleet("all")
 	b.autoscale()
 	b.pods("first", 1, "1900m", "1Gi")
-	b.eventually("a machine is on order", func() string {
+	b.Eventually("a machine is on order", func() string {
 		return cmp.Diff(map[string]int{"a": 1}, b.replicas())
 	})
 
 	b.annotate("a", v1alpha1.AnnotationPricePerHour, "1.00")
-	b.eventually("the price is seen", func() string {
+	b.Eventually("the price is seen", func() string {
 		return cmp.Diff("1.00", b.flavorStatus("all", "a").PricePerHour)
 	})
 	b.pods("second", 1, "1900m", "1Gi")
-	b.run(2)
+	b.Runs(2)
 	b.becomes(map[string]int{"a": 1, "c": 1})
 	if each, _ := highest(); !cmp.Equal(map[string]int{"a": 1, "c": 1}, each) {
 		t.Errorf("more machines than needed: %v", each)
 	}
-	b.eventually("the bill is at the new price", func() string {
+	b.Eventually("the bill is at the new price", func() string {
 		return cmp.Diff("1.20", b.get("all").Status.Cost.DollarsPerHour)
 	})
 }
@@ -64,11 +65,11 @@ func TestAFlavorWithoutAPriceIsNotBoughtAndSaidSo(t *testing.T) {
 	}
 
 	list := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "prices"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "prices"},
 		Data:       map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nm,2,4,0.05\nn,2,4,free\n"},
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
-		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: b.name, Name: "prices", Key: "flavors.csv"}
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: b.Space, Name: "prices", Key: "flavors.csv"}
 	})
 	message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
 	if want := `ConfigMap unpriced/prices: configmaps "prices" not found`; !strings.Contains(message, want) {
@@ -76,8 +77,8 @@ func TestAFlavorWithoutAPriceIsNotBoughtAndSaidSo(t *testing.T) {
 	}
 	b.pods("second", 1, "1900m", "1Gi")
 	b.wait(1)
-	b.make(list)
-	b.eventually("the bad line is named", func() string {
+	b.Make(list)
+	b.Eventually("the bad line is named", func() string {
 		message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
 		if want := `flavors.csv:3: price_per_hour: "free"`; !strings.Contains(message, want) {
 			return message
@@ -90,11 +91,9 @@ func TestAFlavorWithoutAPriceIsNotBoughtAndSaidSo(t *testing.T) {
 	}
 
 	list.Data["flavors.csv"] = "name,cpu,memory_gib,price_per_hour\nn,2,4,0.05\n"
-	if err := b.Update(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	testapi.Update(t, b, list)
 	b.has("all", v1alpha1.FleetPriced, metav1.ConditionTrue, "PricesKnown")
-	b.run(2)
+	b.Runs(2)
 	b.becomes(map[string]int{"a": 1, "n": 1})
 	if s := b.flavorStatus("all", "n"); s.PricePerHour != "0.05" || s.PriceSource != "Catalogue" {
 		t.Errorf("flavor n costs %s by %s, want 0.05 by the catalogue", s.PricePerHour, s.PriceSource)

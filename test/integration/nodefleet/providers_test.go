@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,6 +27,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // converting has a control plane that serves cluster-api's kinds in all versions, because some providers
@@ -98,7 +99,7 @@ var openStackValues = map[string]string{
 func newConvertingBench(t *testing.T, name string) *bench {
 	t.Helper()
 	b := newBenchOf(t, converting, name)
-	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
+	b.Site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
 	return b
 }
 
@@ -114,10 +115,7 @@ func (b *bench) define(folder string) {
 		b.Fatalf("%s defines %d kinds: %v", folder, len(paths), err)
 	}
 	for _, path := range paths {
-		packed, err := os.ReadFile(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		packed := testfile.Read(b, path)
 		text, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			b.Fatal(err)
@@ -164,8 +162,8 @@ func (b *bench) isServed(crd *unstructured.Unstructured) {
 		}
 	}
 	list.SetKind(kind + "List")
-	b.eventually(kind+" is served", func() string {
-		if err := b.List(b.Context(), list, client.InNamespace(b.name)); err != nil {
+	b.Eventually(kind+" is served", func() string {
+		if err := b.List(b.Context(), list, client.InNamespace(b.Space)); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -178,7 +176,7 @@ func (b *bench) undefine(crd *unstructured.Unstructured) {
 		b.Errorf("delete %s: %v", crd.GetName(), err)
 		return
 	}
-	b.eventually("the kind is gone", func() string {
+	b.Eventually("the kind is gone", func() string {
 		if err := b.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
 			return fmt.Sprint("it is there: ", err)
 		}
@@ -216,10 +214,7 @@ var variables = regexp.MustCompile(`\$\{(\w+)(?::?[=-]([^}]*))?\}`)
 // with that name.
 func (b *bench) publish(path string, values map[string]string) (models []string) {
 	b.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := testfile.Read(b, path)
 	cluster := strings.Trim(strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".yaml"), "cluster-template")+"-c", "-")
 	common := map[string]string{"CLUSTER_NAME": cluster, "WORKER_MACHINE_COUNT": "0", "KUBERNETES_VERSION": "v1.35.4"}
 	expanded := variables.ReplaceAllStringFunc(string(text), func(found string) string {
@@ -235,7 +230,7 @@ func (b *bench) publish(path string, values map[string]string) (models []string)
 		return parts[2]
 	})
 	for _, object := range decode(b.TB, path, strings.NewReader(expanded)) {
-		object.SetNamespace(b.name)
+		object.SetNamespace(b.Space)
 		if object.GetKind() == "MachineDeployment" {
 			object.SetAnnotations(map[string]string{nodeLabels: "model=" + object.GetName()})
 			b.set(object, int64(0), "spec.replicas")
@@ -249,16 +244,16 @@ func (b *bench) publish(path string, values map[string]string) (models []string)
 // offer makes the instance types of a catalogue available to fleets of the bench.
 func (b *bench) offer(types string) {
 	b.Helper()
-	b.make(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices-" + b.name}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\n" + types},
+	b.Make(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices-" + b.Space}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\n" + types},
 	})
 }
 
 // copies makes a fleet copy MachineDeployments for the instance types of the bench's catalogue.
 func (b *bench) copies(models []string, change ...func(*v1alpha1.MachineTemplate)) func(*v1alpha1.NodeFleetSpec) {
 	return func(s *v1alpha1.NodeFleetSpec) {
-		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices-" + b.name, Key: "flavors.csv"}
-		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.name}
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices-" + b.Space, Key: "flavors.csv"}
+		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.Space}
 		for _, model := range models {
 			t := v1alpha1.MachineTemplate{MachineDeployment: model}
 			for _, f := range change {
@@ -321,7 +316,7 @@ func (b *bench) read(group, kind, name string) *unstructured.Unstructured {
 	found := &unstructured.Unstructured{}
 	found.SetAPIVersion(group)
 	found.SetKind(kind)
-	if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: name}, found); err != nil {
+	if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.Space, Name: name}, found); err != nil {
 		b.Fatalf("read %s %s: %v", kind, name, err)
 	}
 	return found
@@ -354,7 +349,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 			for _, wrong := range p.wrong {
 				b.change("all", b.copies(models, in(wrong)))
 				want := fmt.Sprintf("spec.clusterAPI.templates[%s].instanceTypeField: %s %s has no text in %s", models[0], p.kind, models[0], wrong)
-				b.eventually("the fleet is refused for "+wrong, func() string {
+				b.Eventually("the fleet is refused for "+wrong, func() string {
 					if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldMissing"); !strings.HasPrefix(message, want) {
 						return message
 					}
@@ -362,7 +357,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 				})
 			}
 			for _, model := range models { // they wait meanwhile
-				b.make(b.podFor(model))
+				b.Make(b.podFor(model))
 			}
 			b.wait(len(models))
 			if made := len(b.madeDeployments("all")) + len(b.madeTemplates("all", p.version, p.kind)); made > 0 {
@@ -371,7 +366,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 
 			b.change("all", b.copies(models))
 			b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
-			b.eventually("each is copied", func() string { return b.lacksCopies(&p, len(models)) })
+			b.Eventually("each is copied", func() string { return b.lacksCopies(&p, len(models)) })
 			for _, d := range b.madeDeployments("all") {
 				b.isCopy(&p, &d)
 			}
@@ -402,7 +397,7 @@ func (b *bench) isCopy(p *machineProvider, d *unstructured.Unstructured) {
 
 	old := b.read("cluster.x-k8s.io/v1beta1", "MachineDeployment", d.GetName())
 	ref, _, _ := unstructured.NestedMap(old.Object, "spec", "template", "spec", "infrastructureRef")
-	want := map[string]any{"apiVersion": infrastructure + "/" + p.version, "kind": p.kind, "name": d.GetName(), "namespace": b.name}
+	want := map[string]any{"apiVersion": infrastructure + "/" + p.version, "kind": p.kind, "name": d.GetName(), "namespace": b.Space}
 	if diff := cmp.Diff(want, ref); diff != "" {
 		b.Errorf("what the copy of %s refers to in v1beta1 (-want +got):\n%s", from, diff)
 	}
@@ -412,7 +407,7 @@ func (b *bench) isCopy(p *machineProvider, d *unstructured.Unstructured) {
 	if diff := cmp.Diff(template.Object["spec"], made.Object["spec"]); diff != "" {
 		b.Errorf("the copy of %s %s (-want +got):\n%s", p.kind, from, diff)
 	}
-	if diff := cmp.Diff(map[string]string{v1alpha1.LabelFleet: b.name + "-all"}, made.GetLabels()); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1alpha1.LabelFleet: b.Space + "-all"}, made.GetLabels()); diff != "" {
 		b.Errorf("labels of the copy of %s %s (-want +got):\n%s", p.kind, from, diff)
 	}
 }
@@ -431,9 +426,9 @@ func TestACopyThatTheKindDoesNotAllowIsNotHalfMade(t *testing.T) {
 			b.offer(p.types)
 			b.fleet("all", b.copies(models, in(tc.field)))
 			b.autoscaleStrictly()
-			b.make(b.podFor(models[0]))
+			b.Make(b.podFor(models[0]))
 			message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "Failed")
-			for _, want := range []string{"create " + p.kind + " " + b.name + "/", tc.field + `: Unsupported value: "` + p.buys + `"`} {
+			for _, want := range []string{"create " + p.kind + " " + b.Space + "/", tc.field + `: Unsupported value: "` + p.buys + `"`} {
 				if !strings.Contains(message, want) {
 					t.Errorf("the fleet says %q, want %q in it", message, want)
 				}
@@ -442,7 +437,7 @@ func TestACopyThatTheKindDoesNotAllowIsNotHalfMade(t *testing.T) {
 				t.Errorf("%d objects were made", made)
 			}
 			b.change("all", b.copies(models))
-			b.eventually("it is copied", func() string { return b.lacksCopies(p, 1) })
+			b.Eventually("it is copied", func() string { return b.lacksCopies(p, 1) })
 		})
 	}
 }
@@ -459,7 +454,7 @@ func TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames(t *testin
 	for kind, models := range map[string][]string{"DevMachineTemplate": dev, "DockerMachineTemplate": docker} {
 		b.change("all", b.copies(models))
 		want := fmt.Sprintf("spec.clusterAPI.templates[%s]: %s has no instance type, because its machines are all of one size: specify MachineDeployments in spec.clusterAPI.names", models[0], kind)
-		b.eventually("the fleet is refused for "+kind, func() string {
+		b.Eventually("the fleet is refused for "+kind, func() string {
 			if message := b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "InstanceTypeFieldUnknown"); !strings.HasPrefix(message, want) {
 				return message
 			}
@@ -475,14 +470,12 @@ func TestMachinesOfOneSizeAreBoughtOfMachineDeploymentsThatAFleetNames(t *testin
 		annotations[key] = value
 	}
 	named.SetAnnotations(annotations)
-	if err := b.Update(t.Context(), named); err != nil {
-		t.Fatal(err)
-	}
-	b.make(b.podFor(docker[0]))
+	testapi.Update(t, b, named)
+	b.Make(b.podFor(docker[0]))
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
-		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.name, Names: docker}
+		s.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: b.Space, Names: docker}
 	})
-	b.eventually("a machine is ordered", func() string {
+	b.Eventually("a machine is ordered", func() string {
 		d := b.read("cluster.x-k8s.io/v1beta2", "MachineDeployment", docker[0])
 		if replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas"); replicas != 1 {
 			return fmt.Sprintf("it has %d replicas", replicas)

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // begins sets the initial replicas of a MachineDeployment.
@@ -26,9 +27,9 @@ func begins(n int) func(*spec) { return func(s *spec) { s.Replicas = n } }
 // named returns the names of the nodes of a flavor, once there are n.
 func (b *bench) named(flavor string, n int) (nodes []string) {
 	b.Helper()
-	b.eventually(fmt.Sprintf("%d machines of flavor %s are there", n, flavor), func() string {
+	b.Eventually(fmt.Sprintf("%d machines of flavor %s are there", n, flavor), func() string {
 		nodes = nil
-		for _, node := range b.nodes() {
+		for _, node := range b.Nodes() {
 			if node.Labels[corev1.LabelInstanceTypeStable] == flavor {
 				nodes = append(nodes, node.Name)
 			}
@@ -48,14 +49,14 @@ func (b *bench) put(node, name, cpu, memory string, change ...func(*corev1.Pod))
 	for _, f := range change {
 		f(pod)
 	}
-	b.make(pod)
+	b.Make(pod)
 }
 
 func (b *bench) owner() metav1.OwnerReference {
 	b.Helper()
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "owner"}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "owner"}}
 	if err := b.Get(b.Context(), client.ObjectKeyFromObject(m), m); err != nil {
-		b.make(m)
+		b.Make(m)
 	}
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, Controller: new(true)}
 }
@@ -67,13 +68,13 @@ func service(p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "service" }
 func (b *bench) budget(app string, least int, allowed int32) {
 	b.Helper()
 	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: app},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: app},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: new(intstr.FromInt(least)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		},
 	}
-	b.make(budget)
-	b.eventually("the budget is seen", func() string {
+	b.Make(budget)
+	b.Eventually("the budget is seen", func() string {
 		if err := b.Get(b.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
 			return err.Error()
 		}
@@ -113,7 +114,7 @@ func TestOnlyMachinesThatNobodyMissesAreReleased(t *testing.T) {
 	} {
 		b.put(nodes[i], fmt.Sprintf("p-%d", i), "500m", "1Gi", change)
 	}
-	b.run(7)
+	b.Runs(7)
 	b.budget("guarded", 1, 0)
 	b.cordon(nodes[6], true) // by an administrator; the last one is empty
 	b.fleet("all", underUsed)
@@ -121,9 +122,9 @@ func TestOnlyMachinesThatNobodyMissesAreReleased(t *testing.T) {
 
 	stay := func(want ...string) {
 		t.Helper()
-		b.eventually("the other machines are released", func() string {
+		b.Eventually("the other machines are released", func() string {
 			var have []string
-			for _, n := range b.nodes() {
+			for _, n := range b.Nodes() {
 				if n.Labels[corev1.LabelInstanceTypeStable] == "m" {
 					have = append(have, n.Name)
 				}
@@ -134,14 +135,14 @@ func TestOnlyMachinesThatNobodyMissesAreReleased(t *testing.T) {
 	}
 	stay(slices.Delete(slices.Clone(nodes), 5, 6)[:6]...)
 	b.named("min", 1)
-	b.run(6) // the movable one has been evicted, and is not recreated
+	b.Runs(6) // the movable one has been evicted, and is not recreated
 
 	// The administrator uncordons the machine. It has been empty for long.
 	b.cordon(nodes[6], false)
 	stay(nodes[:5]...)
 	b.becomes(map[string]int{"m": 5, "min": 1, "room": 1})
-	b.run(6)
-	b.eventually("nothing is left of what was done", b.untouched)
+	b.Runs(6)
+	b.Eventually("nothing is left of what was done", b.untouched)
 }
 
 // cordon cordons or uncordons a node manually.
@@ -161,13 +162,13 @@ func TestAnEvictedPodOfAJobContinuesElsewhere(t *testing.T) {
 		delete(pod.Labels, v1alpha1.LabelClass) // a Job's pods are batch
 		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		job := &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 			Spec: batchv1.JobSpec{
 				PodReplacementPolicy: new(batchv1.Failed), BackoffLimit: new(int32(10)),
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 			},
 		}
-		b.make(job)
+		b.Make(job)
 		return job
 	}, func() { b.autoscale() })
 }
@@ -181,19 +182,19 @@ func TestADrainThatABudgetHoldsTimesOutAndTheNodeIsUncordoned(t *testing.T) {
 	for i := range 2 {
 		b.put(node, fmt.Sprintf("p-%d", i), "500m", "1Gi", func(p *corev1.Pod) { p.Labels["app"] = "guarded" })
 	}
-	b.run(3)
+	b.Runs(3)
 	b.budget("guarded", 1, 1)
 	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(20) })
 	b.autoscale()
-	b.run(2) // one pod of the machine is gone
+	b.Runs(2) // one pod of the machine is gone
 	if note := b.event("DrainCancelled"); !strings.Contains(note, "1 pods have not left within 20s") {
 		t.Errorf("the Event says %q", note)
 	}
-	b.eventually("the node is open", b.untouched)
+	b.Eventually("the node is open", b.untouched)
 	if diff := cmp.Diff(map[string]int{"m": 1, "room": 1}, b.replicas()); diff != "" {
 		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
 	}
-	b.run(2)
+	b.Runs(2)
 }
 
 // closedWhile runs an autoscaler that is blocked after it has cordoned the node of an empty machine, so that
@@ -205,7 +206,7 @@ func (b *bench) closedWhile(do func(node string)) {
 	g := kit.NewGate(closes)
 	b.fleet("all")
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(g.Wrap) })
-	b.eventually("the node is cordoned", func() string {
+	b.Eventually("the node is cordoned", func() string {
 		select {
 		case <-g.Reached:
 			return ""
@@ -225,11 +226,11 @@ func TestAPodThatTurnsUpOnANodeThatIsBeingEmptiedKeepsIt(t *testing.T) {
 	b := newBench(t, "late")
 	b.closedWhile(func(node string) {
 		b.put(node, "p", "500m", "1Gi", service)
-		b.run(1)
+		b.Runs(1)
 	})
-	b.eventually("the node is uncordoned", b.untouched)
+	b.Eventually("the node is uncordoned", b.untouched)
 	b.event("DrainCancelled")
-	b.run(1)
+	b.Runs(1)
 	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
 		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
 	}
@@ -239,11 +240,9 @@ func TestANodeOfAFleetThatIsDeletedIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "deleted")
 	b.closedWhile(func(string) {
-		if err := b.Delete(t.Context(), b.get("all")); err != nil {
-			t.Fatal(err)
-		}
+		testapi.Delete(t, b, b.get("all"))
 	})
-	b.eventually("the node is uncordoned", b.untouched)
+	b.Eventually("the node is uncordoned", b.untouched)
 	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
 		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
 	}

@@ -7,35 +7,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // home and account are the namespace and the service account of an installed autoscaler; installed
 // impersonates it.
 const home, account = "supercargo-system", "supercargo-autoscaler"
 
-var installed = rest.ImpersonationConfig{
-	UserName: "system:serviceaccount:" + home + ":" + account,
-	Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
-}
+var installed = kit.ServiceAccount(home, account)
 
 func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "rights")
-	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
-	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as the manifests have for other providers
+	b.Site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
+	b.Make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as the manifests have for other providers
 		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get", "list", "create", "delete"},
 	}}})
-	b.make(&rbacv1.ClusterRoleBinding{
+	b.Make(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kwok-machine-templates"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: account}},
 	})
-	b.make(&corev1.ConfigMap{
+	b.Make(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nlarge,8,16,0.25\n"},
 	})
 
@@ -51,7 +48,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices", Key: "flavors.csv"}
 	})
 	b.annotate("large", v1alpha1.AnnotationPricePerHour, "null")
-	b.eventually("the catalogue is read", func() string {
+	b.Eventually("the catalogue is read", func() string {
 		if s := b.flavorStatus("all", "large"); s.PricePerHour != "0.25" {
 			return s.PricePerHour + " by " + s.PriceSource
 		}
@@ -62,17 +59,15 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	b.market()
 	b.fleet("catalogue", b.catalogue("c7i.large"))
 	b.pods("any", 1, "1500m", "2Gi", func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = "c7i.large" })
-	b.eventually("a machine of the catalogue comes", func() string {
+	b.Eventually("a machine of the catalogue comes", func() string {
 		if got := b.count(); got["c7i.large"] != 1 {
 			return fmt.Sprint(got)
 		}
 		return ""
 	})
 	// The other pods would come back, and one of them would go to this machine.
-	if err := b.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "any-000"}}); err != nil {
-		t.Fatal(err)
-	}
-	b.eventually("the MachineDeployment is removed", func() string {
+	testapi.Delete(t, b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "any-000"}})
+	b.Eventually("the MachineDeployment is removed", func() string {
 		if left := b.madeDeployments("catalogue"); len(left) > 0 {
 			return fmt.Sprint(len(left), " are left")
 		}

@@ -83,7 +83,7 @@ func (b *bench) rounds(fleet string) rounds {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
 				switch h := m.GetHistogram(); {
-				case f.GetName() == "supercargo_nodefleet_planning_seconds" && l.GetValue() == b.name+"-"+fleet:
+				case f.GetName() == "supercargo_nodefleet_planning_seconds" && l.GetValue() == b.Space+"-"+fleet:
 					found.n, found.deciding = h.GetSampleCount(), h.GetSampleSum()
 				case f.GetName() == "controller_runtime_reconcile_time_seconds" && l.GetValue() == "nodefleet":
 					found.took = h.GetSampleSum()
@@ -118,7 +118,7 @@ func BenchmarkARoundOverAWholeCatalogue(b *testing.B) {
 		{"buying", v1alpha1.FleetAct, func(*bench) {}, func(s *bench, n int) {
 			for i := range n {
 				s.pods(fmt.Sprint("p", i), pods/10, "1500m", "2500Mi")
-				s.run(pods / 10 * (i + 1))
+				s.Runs(pods / 10 * (i + 1))
 			}
 		}},
 	}
@@ -168,11 +168,10 @@ func (b *bench) report(to *testing.B, before rounds, sent map[string]asked, log 
 // reach waits until a fleet has completed n rounds.
 func (b *bench) reach(fleet string, n uint64) {
 	b.Helper()
-	deadline := time.Now().Add(b.patience)
-	for b.rounds(fleet).n < n {
-		if time.Now().After(deadline) {
-			b.Fatalf("%d rounds after %v, want %d\n%s", b.rounds(fleet).n, b.patience, n, b.show())
+	b.Eventually(fmt.Sprintf("%d rounds", n), func() string {
+		if done := b.rounds(fleet).n; done < n {
+			return fmt.Sprint(done)
 		}
-		time.Sleep(kit.Poll)
-	}
+		return ""
+	})
 }

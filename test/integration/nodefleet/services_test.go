@@ -19,8 +19,8 @@ func (b *bench) deployment(name string, replicas int32, cpu, memory string) {
 	b.Helper()
 	pod := b.pod(name, cpu, memory)
 	pod.Labels["app"] = name
-	b.make(&appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+	b.Make(&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
@@ -31,7 +31,7 @@ func (b *bench) deployment(name string, replicas int32, cpu, memory string) {
 // scale sets the replicas of a Deployment.
 func (b *bench) scale(name string, replicas int) {
 	b.Helper()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name}}
 	if err := b.Patch(b.Context(), d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 		b.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func (b *bench) servicesOnTwoMachines(name string) (nodes []string) {
 	nodes = b.named("m", 2)
 	b.cordon(nodes[1], true)
 	b.deployment(name, 2, "700m", "1Gi")
-	b.run(2)
+	b.Runs(2)
 	b.cordon(nodes[1], false)
 	b.cordon(nodes[0], true)
 	b.scale(name, 4)
-	b.run(4)
+	b.Runs(4)
 	b.cordon(nodes[0], false)
 	for _, node := range nodes {
 		if n := len(b.podsOn(node)); n != 2 {
@@ -72,11 +72,11 @@ func TestServicesLeaveAMachineThatIsUnderUsed(t *testing.T) {
 	b.budget("web", 3, 1)
 	b.fleet("all", defaultConsolidation)
 	fewest := 4
-	b.meanwhile = func() { fewest = min(fewest, b.running()) }
+	b.Meanwhile = func() { fewest = min(fewest, len(b.Running())) }
 	b.autoscale()
 
 	b.becomes(map[string]int{"m": 1})
-	b.run(4)
+	b.Runs(4)
 	if fewest < 3 {
 		t.Errorf("only %d pods ran at a time, and the budget wants 3", fewest)
 	}
@@ -84,7 +84,7 @@ func TestServicesLeaveAMachineThatIsUnderUsed(t *testing.T) {
 		t.Errorf("%d pods are on the machine that is left, want all 4", n)
 	}
 	b.event("Release")
-	b.eventually("nothing is left of what was done", b.untouched)
+	b.Eventually("nothing is left of what was done", b.untouched)
 }
 
 // TestAServiceThatOptsOutKeepsItsMachine has a pod on each machine that opts out, the second by its local
@@ -101,12 +101,12 @@ func TestAServiceThatOptsOutKeepsItsMachine(t *testing.T) {
 	} {
 		b.put(nodes[i], fmt.Sprint("stays-", i), "100m", "100Mi", service, func(p *corev1.Pod) { p.Annotations = nil }, change)
 	}
-	b.run(6)
+	b.Runs(6)
 	b.fleet("all", defaultConsolidation)
 	b.autoscale()
 
 	for i, want := range []string{"stays-0 must not be moved: it has annotation karpenter.sh/do-not-disrupt", "stays-1 must not be moved: the contents of its local volume cache"} {
-		b.eventually("explain says why the machine stays", func() string {
+		b.Eventually("explain says why the machine stays", func() string {
 			text := b.explain("all")
 			for _, line := range strings.Split(text, "\n") {
 				if strings.Contains(line, nodes[i]+": ") && strings.Contains(line, want) {
@@ -117,6 +117,6 @@ func TestAServiceThatOptsOutKeepsItsMachine(t *testing.T) {
 		})
 	}
 	b.becomes(map[string]int{"m": 2})
-	b.run(6)
-	b.eventually("nothing is left of what was done", b.untouched)
+	b.Runs(6)
+	b.Eventually("nothing is left of what was done", b.untouched)
 }

@@ -25,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // played is a scenario of three bursts. For the first, the cheapest mix holds five pods on a large and a
@@ -82,7 +83,7 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 	b.autoscale()
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.replay(pods)
-	b.eventually("all machines are released", func() string {
+	b.Eventually("all machines are released", func() string {
 		l := account()
 		return cmp.Diff(l.Bought, l.Released)
 	})
@@ -133,7 +134,7 @@ func simulate(t *testing.T, sc *scenario.Scenario, pods []scenario.Pod) ledger {
 func (b *bench) replay(pods []scenario.Pod) {
 	b.Helper()
 	o := replay.Options{
-		Client: b.site.Playground.Client(), Scale: replay.Scale{Arrivals: 1, Lifetimes: 1}, Namespace: b.name, NodeSelector: map[string]string{benchLabel: b.name},
+		Client: b.Site.Playground.Client(), Scale: replay.Scale{Arrivals: 1, Lifetimes: 1}, Namespace: b.Space, NodeSelector: map[string]string{kit.BenchLabel: b.Space},
 	}
 	for _, p := range pods {
 		o.Pods = append(o.Pods, trace.Pod{
@@ -159,7 +160,7 @@ func (b *bench) account(sc *scenario.Scenario) func() ledger {
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(machineDeployments)
-	w, err := b.site.Client.Watch(context.WithoutCancel(b.Context()), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	w, err := b.Site.Client.Watch(context.WithoutCancel(b.Context()), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{kit.BenchLabel: b.Space})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func (b *bench) account(sc *scenario.Scenario) func() ledger {
 				continue
 			}
 			replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
-			flavor, n := strings.TrimPrefix(d.GetName(), b.name+"-"), int(replicas)
+			flavor, n := strings.TrimPrefix(d.GetName(), b.Space+"-"), int(replicas)
 			mu.Lock()
 			for f, machines := range now {
 				l.dollars += float64(machines) * price[f] * time.Since(since).Hours()

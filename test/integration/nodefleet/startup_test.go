@@ -33,7 +33,7 @@ func (b *bench) unstated(flavor string) {
 func (b *bench) untaint(key string, started func(*corev1.Node) bool) {
 	b.Helper()
 	is := func(t corev1.Taint) bool { return t.Key == key }
-	for _, n := range b.nodes() {
+	for _, n := range b.Nodes() {
 		if !slices.ContainsFunc(n.Spec.Taints, is) || !started(&n) {
 			continue
 		}
@@ -48,7 +48,7 @@ func (b *bench) untaint(key string, started func(*corev1.Node) bool) {
 func (b *bench) passed(d time.Duration) {
 	b.Helper()
 	end := time.Now().Add(d)
-	b.eventually(fmt.Sprintf("%v pass", d), func() string {
+	b.Eventually(fmt.Sprintf("%v pass", d), func() string {
 		if left := time.Until(end); left > 0 {
 			return fmt.Sprintf("%v left", left)
 		}
@@ -70,7 +70,7 @@ func TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts(t *testing.T) {
 	b.autoscale()
 	b.pods("p", 1, "1900m", "1Gi")
 	node := b.named("cheap", 1)[0]
-	b.eventually("the node is ready", func() string {
+	b.Eventually("the node is ready", func() string {
 		n := &corev1.Node{}
 		if err := b.Get(t.Context(), client.ObjectKey{Name: node}, n); err != nil {
 			return err.Error()
@@ -89,7 +89,7 @@ func TestNoOtherMachineIsBoughtWhileADriverOfANodeStarts(t *testing.T) {
 		t.Errorf("while the node started, there were to be %v machines", each)
 	}
 	b.untaint(taint, func(*corev1.Node) bool { return true })
-	b.run(2)
+	b.Runs(2)
 	if each, _ := highest(); !cmp.Equal(map[string]int{"cheap": 1}, each) {
 		t.Errorf("there were to be %v machines", each)
 	}
@@ -106,7 +106,7 @@ func TestATaintThatNobodyRemovesIsToldAndAnotherMachineBought(t *testing.T) {
 	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout, s.Scaling.BackOff = seconds(15), seconds(3600) })
 	b.autoscale()
 	b.pods("p", 1, "1900m", "1Gi")
-	b.run(1)
+	b.Runs(1)
 	if each, _ := highest(); !cmp.Equal(map[string]int{"cheap": 1, "dear": 1}, each) {
 		t.Errorf("there were to be %v machines, want one of each, one after the other", each)
 	}
@@ -127,7 +127,7 @@ func TestWhatStaticPodsTakeOfMachinesIsLearned(t *testing.T) {
 	b.flavor("tight", "2", "4Gi", "0.10", tainted(startup))
 	b.unstated("tight")
 	highest := b.highest()
-	b.meanwhile = func() {
+	b.Meanwhile = func() {
 		b.untaint(startup, func(n *corev1.Node) bool {
 			pod := b.pod("proxy-"+n.Name, "250m", "128Mi")
 			pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "checksum"}
@@ -152,9 +152,9 @@ func TestWhatStaticPodsTakeOfMachinesIsLearned(t *testing.T) {
 		t.Errorf("what was seen of the flavor is %+v", seen)
 	}
 	b.pods("q", 1, "1900m", "1Gi")
-	b.eventually("both pods are pending", func() string { return cmp.Diff(int32(2), b.get("all").Status.PendingPods) })
+	b.Eventually("both pods are pending", func() string { return cmp.Diff(int32(2), b.get("all").Status.PendingPods) })
 	b.flavor("wide", "5", "8Gi", "0.30")
-	b.eventually("both pods run", func() string { return cmp.Diff(2, b.running()) })
+	b.Eventually("both pods run", func() string { return cmp.Diff(2, len(b.Running())) })
 	if each, _ := highest(); !cmp.Equal(map[string]int{"tight": 1, "wide": 1}, each) {
 		t.Errorf("there were to be %v machines, want one of each", each)
 	}
@@ -168,8 +168,8 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	b.flavor("tight", "2", "4Gi", "0.10", tainted(startup))
 	b.unstated("tight")
 	highest := b.highest()
-	b.make(&corev1.LimitRange{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "defaults"},
+	b.Make(&corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "defaults"},
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")},
 		}}},
@@ -179,16 +179,16 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
 		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	})
-	b.make(&appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "agent"},
+	b.Make(&appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "agent"},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: agent.Labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: agent.Labels}, Spec: agent.Spec},
 		},
 	})
 	agents := map[string]bool{}
-	b.meanwhile = func() {
-		for _, p := range b.allPods() {
+	b.Meanwhile = func() {
+		for _, p := range b.Pods() {
 			agents[p.Spec.NodeName] = agents[p.Spec.NodeName] || p.Labels["app"] == "agent"
 		}
 		b.untaint(startup, func(n *corev1.Node) bool { return agents[n.Name] })
@@ -203,11 +203,11 @@ func TestAMachineThatDoesNotHoldItsPodIsNotBoughtAgainForIt(t *testing.T) {
 	b.event("PodDoesNotFit")
 	b.becomes(map[string]int{}) // it is empty
 	b.pods("q", 1, "1950m", "1Gi")
-	b.eventually("both pods are pending", func() string { return cmp.Diff(int32(2), b.get("all").Status.PendingPods) })
+	b.Eventually("both pods are pending", func() string { return cmp.Diff(int32(2), b.get("all").Status.PendingPods) })
 	b.flavor("wide", "5", "8Gi", "0.30")
-	b.eventually("both pods run", func() string {
+	b.Eventually("both pods run", func() string {
 		n := 0
-		for _, p := range b.allPods() {
+		for _, p := range b.Pods() {
 			if p.Labels["app"] != "agent" && p.Status.Phase == corev1.PodRunning {
 				n++
 			}

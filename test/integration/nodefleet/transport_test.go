@@ -3,21 +3,11 @@ package nodefleet
 import (
 	"net/http"
 	"strings"
-
-	"supercargo.dev/supercargo/test/kit"
 )
 
-// benchLabel is a label on the nodes, fleets and MachineDeployments of a bench, with its name as value.
-const benchLabel = "bench"
-
-// view restricts a client to one bench.
-func view(bench string) func(http.RoundTripper) http.RoundTripper {
-	return kit.View(map[string]kit.Selector{
-		"/apis/supercargo.dev/v1alpha1/nodefleets": {Parameter: "labelSelector", Value: benchLabel + "=" + bench},
-		"/api/v1/nodes":            {Parameter: "labelSelector", Value: benchLabel + "=" + bench},
-		"/api/v1/pods":             {Parameter: "fieldSelector", Value: "metadata.namespace=" + bench},
-		"/apis/apps/v1/daemonsets": {Parameter: "fieldSelector", Value: "metadata.namespace=" + bench},
-	})
+// view restricts a client to the bench.
+func (b *bench) view() func(http.RoundTripper) http.RoundTripper {
+	return b.View("/api/v1/pods", "/apis/apps/v1/daemonsets")
 }
 
 // closes reports whether a request changes a node.

@@ -2,10 +2,10 @@ package playground
 
 import (
 	"bytes"
-	"os"
 	"testing"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const auditAll = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}`
@@ -27,10 +27,7 @@ func TestObjectsSurviveARestartOfEtcd(t *testing.T) {
 	createPod(t, p, newPod("after"))
 	awaitPod(t, p, "after", isRunning)
 
-	log, err := os.ReadFile(p.AuditLogPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testfile.Read(t, p.AuditLogPath())
 	for _, want := range []string{`"verb":"create","user":`, `"resource":"pods","namespace":"default","name":"after"`} {
 		if !bytes.Contains(log, []byte(want)) {
 			t.Errorf("the audit log has no %s", want)

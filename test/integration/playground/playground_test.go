@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/controlplane"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // patience is how long a test waits for something that takes moments on an idle
@@ -35,20 +36,7 @@ const patience = time.Minute
 // eventually polls check until it returns "", and fails the test with its last result on a timeout.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for {
-		problem := check()
-		if problem == "" {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("still after %v: %s", patience, problem)
-		case <-ticker.C:
-		}
-	}
+	testwait.Until(t, patience, "what the test waits for", check)
 }
 
 func newPod(name string) *corev1.Pod {

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -31,7 +30,6 @@ import (
 	"supercargo.dev/supercargo/energy/probe"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/profiler"
-	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
@@ -72,62 +70,33 @@ const (
 
 // bench is a cluster with a descheduler.
 type bench struct {
-	*testing.T
-	client.Client
-	site     *kit.Site
-	log      kit.Log
+	*kit.Bench
 	requests kit.Ledger
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	s, err := sites.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{T: t, Client: s.Client, site: s}
-	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/meter/namespace.yaml", "../../../manifests/meter/rbac.yaml", "../../../manifests/descheduler/rbac.yaml")
-	b.make(kit.Namespace(work))
+	b := &bench{Bench: sites.Bench(t, work)}
+	b.Site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/meter/namespace.yaml", "../../../manifests/meter/rbac.yaml", "../../../manifests/descheduler/rbac.yaml")
 	return b
 }
 
 // deschedule starts a descheduler, and returns a function that stops it.
 func (b *bench) deschedule(mode profiler.Mode) (stop func()) {
 	o := app.Defaults()
-	config := rest.CopyConfig(b.site.Config())
-	config.QPS, config.Burst = 200, 400
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + home + ":" + account,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
-	}
-	config.Wrap(b.requests.Wrap)
-	o.Options = operator.Options{
-		Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger("descheduler"),
-		LeaderElection: true, LeaderElectionNamespace: home,
-	}
+	o.Options = b.Options("descheduler")
+	o.Config.QPS, o.Config.Burst = 200, 400
+	o.Config.Impersonate = kit.ServiceAccount(home, account)
+	o.Config.Wrap(b.requests.Wrap)
+	o.LeaderElection, o.LeaderElectionNamespace = true, home
 	o.Consolidation.Mode, o.Probing.Mode, o.Probing.Backoff = consolidation.Off, mode, time.Second
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx, o) }()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	}
-}
-
-func (b *bench) make(o client.Object) {
-	b.Helper()
-	if err := b.Create(b.Context(), o); err != nil {
-		b.Fatalf("make %s: %v", o.GetName(), err)
-	}
+	return b.StartSound("the descheduler", func(ctx context.Context) error { return app.Run(ctx, o) })
 }
 
 // node creates a node of a machine type with its hardware annotation.
 func (b *bench) node(name, machineType string) {
 	b.Helper()
-	err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{{
+	err := playground.CreateNodes(b.Context(), b.Site.Playground.Client(), []playground.NodeSpec{{
 		Name: name, CPU: "4", Memory: "8Gi", MachineType: machineType,
 		Annotations: map[string]string{v1alpha1.AnnotationHardware: fmt.Sprintf(`{"fingerprint":%q,"architecture":"amd64","cpuModel":"Made up","threads":4}`, hardware)},
 	}})
@@ -151,12 +120,12 @@ func (b *bench) pod(name, machineType, cpu string, annotations map[string]string
 	if machineType != "" {
 		p.Spec.NodeSelector = map[string]string{v1alpha1.LabelMachineType: machineType}
 	}
-	b.make(p)
+	b.Make(p)
 }
 
 func (b *bench) runs(name string) (node string) {
 	b.Helper()
-	b.eventually("pod "+name+" runs", func() string {
+	b.Eventually("pod "+name+" runs", func() string {
 		var p corev1.Pod
 		if err := b.Get(b.Context(), types.NamespacedName{Namespace: work, Name: name}, &p); err != nil {
 			return err.Error()
@@ -168,11 +137,6 @@ func (b *bench) runs(name string) (node string) {
 		return ""
 	})
 	return node
-}
-
-func (b *bench) eventually(what string, check func() string) {
-	b.Helper()
-	b.site.Eventually(b, kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Show: func() string { return "the log ends:\n" + b.log.Tail(30) }}, what, check)
 }
 
 func (b *bench) jobs() []batchv1.Job {
@@ -188,7 +152,7 @@ func (b *bench) jobs() []batchv1.Job {
 func (b *bench) probe(machineType string) *corev1.Pod {
 	b.Helper()
 	var found *corev1.Pod
-	b.eventually("machine type "+machineType+" is being probed", func() string {
+	b.Eventually("machine type "+machineType+" is being probed", func() string {
 		var list corev1.PodList
 		if err := b.List(b.Context(), &list, client.InNamespace(probing), client.MatchingLabels{v1alpha1.LabelProbe: machineType}); err != nil {
 			return err.Error()
@@ -239,7 +203,7 @@ func (b *bench) say(p *corev1.Pod, phase corev1.PodPhase, words string) {
 
 // report returns the report of a machine of a speed, which has 10 W without load and wattsPerCPU more for
 // each busy CPU, as measured by its meter.
-func report(t *testing.T, speed, wattsPerCPU float64) string {
+func report(t testing.TB, speed, wattsPerCPU float64) string {
 	t.Helper()
 	r := probe.Report{Complete: true, Home: "performance", Idle: []probe.Idle{{Governor: "performance", For: time.Minute, Machine: 600, Measured: true}}}
 	sizes, err := probe.SizesFor(profile.Size{MilliCPU: 4000, MemoryBytes: 8 << 30})
@@ -276,7 +240,7 @@ func (b *bench) profile(name string) *v1alpha1.MachineProfile {
 func (b *bench) learned(name string) *v1alpha1.MachineProfile {
 	b.Helper()
 	var p *v1alpha1.MachineProfile
-	b.eventually("machine type "+name+" is learned", func() string {
+	b.Eventually("machine type "+name+" is learned", func() string {
 		p = b.profile(name)
 		for _, c := range []string{v1alpha1.ProfileReady, v1alpha1.ProfileLearned, v1alpha1.ProfileProbed} {
 			if !meta.IsStatusConditionTrue(p.Status.Conditions, c) {
@@ -300,7 +264,7 @@ func (b *bench) predicted(p *v1alpha1.MachineProfile, size profile.Size) (second
 
 func (b *bench) event(reason, about string) {
 	b.Helper()
-	b.eventually("there is an Event "+reason, func() string {
+	b.Eventually("there is an Event "+reason, func() string {
 		var list eventsv1.EventList
 		if err := b.List(b.Context(), &list); err != nil {
 			return err.Error()
@@ -322,7 +286,7 @@ func (b *bench) event(reason, about string) {
 func (b *bench) supercargo(args ...string) string {
 	b.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Main(append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath()), strings.NewReader(""), &out, &errs); code != 0 {
+	if code := cli.Main(append(append([]string{"supercargo"}, args...), "--kubeconfig", b.Site.KubeconfigPath()), strings.NewReader(""), &out, &errs); code != 0 {
 		b.Fatalf("supercargo %q ends with %d: %s", args, code, errs.String())
 	}
 	return out.String()

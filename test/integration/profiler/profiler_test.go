@@ -98,7 +98,7 @@ func (b *bench) aPodThatWaitsComesFirst() {
 	if node := b.runs("urgent"); node != "fast-1" {
 		b.Errorf("the pod that waited is on %s", node)
 	}
-	b.eventually("the probe has left", func() string {
+	b.Eventually("the probe has left", func() string {
 		if n := len(b.jobs()); n > 0 || len(b.reserved()) > 0 {
 			return "there"
 		}
@@ -126,7 +126,7 @@ func (b *bench) aProbeThatFailsIsTriedAgain() {
 		b.Fatal(err)
 	}
 	b.event("ProbeFailed", "fast")
-	b.eventually("another Job is made", func() string {
+	b.Eventually("another Job is made", func() string {
 		if jobs := b.jobs(); len(jobs) != 1 || jobs[0].UID == first.UID {
 			return "not yet"
 		}
@@ -136,7 +136,7 @@ func (b *bench) aProbeThatFailsIsTriedAgain() {
 
 func (b *bench) allIsReleased() {
 	b.Helper()
-	b.eventually("nodes and Jobs are as before", func() string {
+	b.Eventually("nodes and Jobs are as before", func() string {
 		if len(b.jobs()) != 0 || len(b.reserved()) != 0 {
 			return strings.Join(b.reserved(), " ")
 		}
@@ -155,7 +155,7 @@ func (b *bench) aStatusThatIsEditedIsLearnedAgain() {
 		b.Fatal(err)
 	}
 	b.event("ModelsInvalid", "fast")
-	b.eventually("the models are those that were learned", func() string {
+	b.Eventually("the models are those that were learned", func() string {
 		if _, joules := b.predicted(b.profile("fast"), core); math.Abs(joules/200-1) > 0.05 {
 			return "wrong"
 		}
@@ -167,7 +167,7 @@ func (b *bench) aStatusThatIsEditedIsLearnedAgain() {
 // shows the weights.
 func (b *bench) podsGoWhereTheirOwnersWish() {
 	b.Helper()
-	b.eventually("the scheduler knows both types", func() string {
+	b.Eventually("the scheduler knows both types", func() string {
 		for weight, want := range map[string]string{"0": "fast-1", "1": "frugal-1"} {
 			name := "h" + weight + "-" + time.Now().Format("150405.000000")
 			b.pod(strings.ReplaceAll(name, ".", "-"), "", "1", map[string]string{v1alpha1.AnnotationEnergyWeight: weight})
@@ -211,8 +211,8 @@ func (b *bench) otherHardwareIsProbedAgain() {
 	if _, err := profile.FromObject(b.profile("fast")); err == nil {
 		b.Error("models of other hardware are still used")
 	}
-	b.say(p, corev1.PodSucceeded, report(b.T, 4, 40))
-	b.eventually("the new hardware is learned", func() string {
+	b.say(p, corev1.PodSucceeded, report(b, 4, 40))
+	b.Eventually("the new hardware is learned", func() string {
 		m, err := profile.FromObject(b.profile("fast"))
 		if err != nil {
 			return err.Error()

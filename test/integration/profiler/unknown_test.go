@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/self"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // pricedConfiguration weighs joules by a tariff, whose file is checked every second.
@@ -26,12 +26,7 @@ func pricedConfiguration(tariffFile string) []byte {
 // tariff. Pods run nevertheless. The scheduler's object has one Event for each missing part, and one when
 // each is available.
 func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
-	s, err := bare.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{T: t, Client: s.Client, site: s}
-	b.make(kit.Namespace(work))
+	b := &bench{Bench: bare.Bench(t, work)}
 	b.node("a", "xeon-8")
 	b.node("b", "xeon-8") // with only one node the plugin is not called
 	for i := range 5 {
@@ -43,16 +38,14 @@ func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
 	b.told("TariffUnreadable", corev1.EventTypeWarning, bareTariff)
 
 	text := "time,zone,grams_per_kwh\n" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + ",,300\n"
-	if err := os.WriteFile(bareTariff, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, bareTariff, text)
 	b.told("TariffUsable", corev1.EventTypeNormal, bareTariff)
 
 	for _, o := range kit.Objects(t, "../../../manifests/samples/machineprofile.yaml") {
-		b.make(o)
+		b.Make(o)
 	}
 	pods := 0
-	b.eventually("pods are scored", func() string {
+	b.Eventually("pods are scored", func() string {
 		name := fmt.Sprintf("late-%d", pods) // the profile may not have reached the scheduler when the first is placed
 		pods++
 		b.pod(name, "", "100m", nil)
@@ -88,7 +81,7 @@ func (b *bench) about(reason string) (found []eventsv1.Event) {
 // told waits for an Event with a text.
 func (b *bench) told(reason, kind, says string) {
 	b.Helper()
-	b.eventually("there is an Event "+reason, func() string {
+	b.Eventually("there is an Event "+reason, func() string {
 		found := b.about(reason)
 		if len(found) == 0 {
 			return "none"

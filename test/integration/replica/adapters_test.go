@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/promql/source"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // adapterService is the name of the Service of both adapters.
@@ -91,14 +91,12 @@ func (a *adapters) start(n int, target string) {
 	dir := a.TempDir()
 	configuration := filepath.Join(dir, "metrics.yaml")
 	text := "apiVersion: adapter.supercargo.dev/v1alpha1\nkind: MetricsAdapterConfiguration\ntargets: [{job: web, addresses: [" + fmt.Sprintf("%q", target) + "], interval: 1s}]\n"
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		a.Fatal(err)
-	}
+	testfile.Write(a, configuration, text)
 	o := adapter.Defaults()
-	o.Config = operator.Throttle(a.site.Config())
-	o.UseKubeconfig(a.site.KubeconfigPath())
-	o.Configuration, o.Service, o.Kubelets.Scrape, o.History = configuration, a.name+"/"+adapterService, false, false
-	o.Scrape.Interval, o.Store.Dir, o.Log = time.Second, filepath.Join(dir, "store"), a.log.Logger(fmt.Sprintf("adapter-%d", n))
+	o.Config = operator.Throttle(a.Site.Config())
+	o.UseKubeconfig(a.Site.KubeconfigPath())
+	o.Configuration, o.Service, o.Kubelets.Scrape, o.History = configuration, a.Space+"/"+adapterService, false, false
+	o.Scrape.Interval, o.Store.Dir, o.Log = time.Second, filepath.Join(dir, "store"), a.Logs.Logger(fmt.Sprintf("adapter-%d", n))
 	listener, queries := a.listen(), a.listen()
 	o.Server.SecureServing.Listener, o.Server.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
 	r := &replicaOfAdapter{address: listener.Addr().String(), queries: queries.Addr().String()}
@@ -165,19 +163,19 @@ func (a *adapters) pass(from net.Conn) {
 // adapters have published.
 func (a *adapters) reader() {
 	a.Helper()
-	a.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.name + "-reader"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/prometheus/*"}, Verbs: []string{"get", "post"}}}})
-	a.make(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: a.name + "-reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.name + "-reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: a.name, Name: "default"}},
+	a.Make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.Space + "-reader"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/prometheus/*"}, Verbs: []string{"get", "post"}}}})
+	a.Make(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Space + "-reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.Space + "-reader"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: a.Space, Name: "default"}},
 	})
-	request, err := a.site.Playground.Client().CoreV1().ServiceAccounts(a.name).CreateToken(a.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := a.Site.Playground.Client().CoreV1().ServiceAccounts(a.Space).CreateToken(a.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		a.Fatal(err)
 	}
 	var authorities []byte
-	a.eventually("the adapters share a certificate", func() string {
+	a.Eventually("the adapters share a certificate", func() string {
 		var secret corev1.Secret
-		if err := a.Get(a.Context(), a.key(adapterService+"-certificate"), &secret); err != nil {
+		if err := a.Get(a.Context(), a.Key(adapterService+"-certificate"), &secret); err != nil {
 			return err.Error()
 		}
 		authorities = secret.Data["ca.crt"]
@@ -186,9 +184,7 @@ func (a *adapters) reader() {
 	dir := a.TempDir()
 	a.files.authorities, a.files.token = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
 	for file, text := range map[string][]byte{a.files.authorities: authorities, a.files.token: []byte(request.Status.Token)} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			a.Fatal(err)
-		}
+		testfile.Write(a, file, text)
 	}
 }
 
@@ -245,7 +241,7 @@ func TestAPolicyContinuesWhenOneOfTwoMetricsAdaptersDies(t *testing.T) {
 	for range 2 {
 		a.next()
 		for n, r := range a.replicas {
-			b.eventually(fmt.Sprintf("adapter %d sees the phase", n), func() string {
+			b.Eventually(fmt.Sprintf("adapter %d sees the phase", n), func() string {
 				if got, want := r.ask(b.Context(), "phase"), fmt.Sprint(a.phase); got != want {
 					return got + ", want " + want
 				}
@@ -264,9 +260,9 @@ func TestAPolicyContinuesWhenOneOfTwoMetricsAdaptersDies(t *testing.T) {
 	if got := a.history(a.replicas[1]); got != phases {
 		t.Errorf("the adapter that is left knows of %s, want %s, as the one that died", got, phases)
 	}
-	b.eventually("the policy is measured after the death of an adapter", func() string {
+	b.Eventually("the policy is measured after the death of an adapter", func() string {
 		p := &v1alpha1.ReplicaPolicy{}
-		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: "web"}, p); err != nil {
+		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.Space, Name: "web"}, p); err != nil {
 			return err.Error()
 		}
 		if seen := p.Status.LastObservation; seen == nil || !seen.Time.After(died.Add(2*time.Second)) {

@@ -29,14 +29,14 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
 	// By the model, 12 replicas keep 200 ms at 100 requests/s, and 33 at 300.
 	b.becomes(11, 20)
-	b.event("web", "Scaled", "Scaled Deployment web from 2 to")
+	b.HasEvent("ReplicaPolicy", "web", "Scaled", "Scaled Deployment web from 2 to")
 	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active")
 	b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionTrue, "Measured")
 	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
 	b.becomes(32, 50)
 	b.metrics.set(func(m *metricsServer) { m.rate = 20 })
 	b.becomes(3, 8)
-	b.eventually("the start-up time is learned", func() string {
+	b.Eventually("the start-up time is learned", func() string {
 		if s := b.get("web").Status.StartUp; s == nil || s.Samples < 30 || s.Mean.Duration > time.Minute {
 			return "not yet"
 		}
@@ -48,7 +48,7 @@ func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
 
 	// With an observation every second for at least ten seconds, the status is written a few times at most.
 	before, began := statusWrites(requests), b.metrics.count()
-	b.eventually("it is checked ten times", func() string {
+	b.Eventually("it is checked ten times", func() string {
 		if b.metrics.count() < began+30 {
 			return "not yet"
 		}
@@ -84,7 +84,7 @@ func TestAPolicyThatObservesChangesNothing(t *testing.T) {
 	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasObserve })
 	requests := &kit.Ledger{}
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
-	b.eventually("it says what it would do", func() string {
+	b.Eventually("it says what it would do", func() string {
 		if s := b.get("web").Status; s.DesiredReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
 			return "something else"
 		}
@@ -125,7 +125,7 @@ func TestATargetThatAnHPADrivesIsRefused(t *testing.T) {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionFalse, "Conflict")
-	b.event("web", "AnotherScaler", "HorizontalPodAutoscaler stock scales the target")
+	b.HasEvent("ReplicaPolicy", "web", "AnotherScaler", "HorizontalPodAutoscaler stock scales the target")
 	if got := b.asked(); got != 2 {
 		t.Errorf("the Deployment is to have %d replicas", got)
 	}
@@ -152,7 +152,7 @@ func (b *bench) published(policy string) float64 {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if labels["namespace"] == b.name && labels["name"] == policy {
+			if labels["namespace"] == b.Space && labels["name"] == policy {
 				return m.GetGauge().GetValue()
 			}
 		}
@@ -171,7 +171,7 @@ func TestDesiredReplicasArePublishedForAnHPA(t *testing.T) {
 	if c := b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Active"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock follows") {
 		t.Errorf("the condition says %s", c.Message)
 	}
-	b.eventually("what it wants is published", func() string {
+	b.Eventually("what it wants is published", func() string {
 		if s := b.get("web").Status; s.DesiredReplicas < 11 || b.published("web") < 11 {
 			return "not yet"
 		}
@@ -193,7 +193,7 @@ func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
 	b.deployment("web", 2)
 	b.policy("one", func(s *v1alpha1.ReplicaPolicySpec) { s.MaxReplicas = 5 })
 	first := b.get("one").CreationTimestamp
-	b.eventually("a second has passed", func() string {
+	b.Eventually("a second has passed", func() string {
 		if time.Since(first.Time) < 1100*time.Millisecond {
 			return "not yet"
 		}
@@ -233,7 +233,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = fault.answer, 300 })
 		if c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured"); !strings.Contains(c.Message, fault.says) {
 			// If only the message changes, it is written within a minute.
-			b.eventually("the condition says "+fault.says, func() string {
+			b.Eventually("the condition says "+fault.says, func() string {
 				c = b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
 				if !strings.Contains(c.Message, fault.says) {
 					return c.Message
@@ -246,7 +246,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 		if held < 11 || held > 20 {
 			t.Errorf("while the source %s there are %d replicas, want those of 100 requests/s, 11 to 20", fault.name, held)
 		}
-		b.eventually("a policy with another source continues", func() string {
+		b.Eventually("a policy with another source continues", func() string {
 			if other.count() < asked+10 {
 				return "it does not ask"
 			}
@@ -258,7 +258,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = nil, 100 })
 		b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionTrue, "Measured")
 	}
-	b.event("web", "NotMeasured", "503")
+	b.HasEvent("ReplicaPolicy", "web", "NotMeasured", "503")
 	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
 	b.becomes(32, 50)
 }
@@ -284,7 +284,7 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	held, asked := b.asked(), b.metrics.count()
-	b.eventually("it has looked five times more", func() string {
+	b.Eventually("it has looked five times more", func() string {
 		if b.metrics.count() < asked+15 {
 			return "not yet"
 		}
@@ -299,9 +299,9 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 func (b *bench) seenReady() {
 	b.Helper()
 	var since int
-	b.eventually("all replicas are Ready for some evaluations", func() string {
+	b.Eventually("all replicas are Ready for some evaluations", func() string {
 		d := &appsv1.Deployment{}
-		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: "web"}, d); err != nil {
+		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.Space, Name: "web"}, d); err != nil {
 			return err.Error()
 		}
 		if d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas {
@@ -322,7 +322,7 @@ func (b *bench) seenReady() {
 func (b *bench) unready(n int) {
 	b.Helper()
 	var pods corev1.PodList
-	if err := b.List(b.Context(), &pods, client.InNamespace(b.name)); err != nil || len(pods.Items) < n {
+	if err := b.List(b.Context(), &pods, client.InNamespace(b.Space)); err != nil || len(pods.Items) < n {
 		b.Fatalf("%d pods, error %v, want %d or more", len(pods.Items), err, n)
 	}
 	for i := range pods.Items[:n] {
@@ -345,7 +345,7 @@ func TestWhoTakesOverContinuesFromMemory(t *testing.T) {
 	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Law.Interval = span(2 * time.Second) })
 	stop := b.autoscale()
 	learned := func(text string) bool { return strings.Contains(text, `"smoothers":[{`) }
-	b.eventually("the law has learned", func() string {
+	b.Eventually("the law has learned", func() string {
 		if m := b.get("web").Status.Memory; m == nil || !learned(string(m.Data.Raw)) {
 			return "not yet"
 		}
@@ -383,7 +383,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 		if c := b.condition(name, v1alpha1.PolicyReady, metav1.ConditionFalse, tc.reason); !strings.Contains(c.Message, tc.says) {
 			t.Errorf("%s: the condition says %s", name, c.Message)
 		}
-		b.event(name, tc.reason, tc.says)
+		b.HasEvent("ReplicaPolicy", name, tc.reason, tc.says)
 	}
 	if err := b.Create(b.Context(), upsideDown(b)); err == nil || !strings.Contains(err.Error(), "minReplicas must not exceed maxReplicas") {
 		t.Errorf("least above most: %v", err)
@@ -397,7 +397,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 
 func upsideDown(b *bench) *v1alpha1.ReplicaPolicy {
 	p := b.get("slo").DeepCopy()
-	p.ObjectMeta = metav1.ObjectMeta{Namespace: b.name, Name: "upside-down"}
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: b.Space, Name: "upside-down"}
 	p.Spec.MinReplicas, p.Spec.MaxReplicas = 3, 2
 	return p
 }

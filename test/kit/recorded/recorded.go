@@ -20,6 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // repeat is the period after which the recorder writes everything again, the adapter's default. tick is the
@@ -82,9 +83,7 @@ func earlier(a, b time.Time) time.Time {
 func (c *Cluster) Add(objects ...client.Object) {
 	c.t.Helper()
 	for _, o := range objects {
-		if err := c.client.Create(c.t.Context(), o); err != nil {
-			c.t.Fatal(err)
-		}
+		testapi.Create(c.t, c.client, o)
 	}
 }
 
@@ -92,9 +91,7 @@ func (c *Cluster) Add(objects ...client.Object) {
 func (c *Cluster) Remove(objects ...client.Object) {
 	c.t.Helper()
 	for _, o := range objects {
-		if err := c.client.Delete(c.t.Context(), o); err != nil {
-			c.t.Fatal(err)
-		}
+		testapi.Delete(c.t, c.client, o)
 	}
 }
 
@@ -102,13 +99,9 @@ func (c *Cluster) Remove(objects ...client.Object) {
 func (c *Cluster) Change(name string, change func(*corev1.Node)) {
 	c.t.Helper()
 	var n corev1.Node
-	if err := c.client.Get(c.t.Context(), client.ObjectKey{Name: name}, &n); err != nil {
-		c.t.Fatal(err)
-	}
+	testapi.Get(c.t, c.client, client.ObjectKey{Name: name}, &n)
 	change(&n)
-	if err := c.client.Update(c.t.Context(), &n); err != nil {
-		c.t.Fatal(err)
-	}
+	testapi.Update(c.t, c.client, &n)
 }
 
 // Node returns a Ready node of a machine type with 4 cores and 8 GiB, of which 3.5 and 7 are allocatable.

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +16,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 const statusPage = "Active connections: 3 \nserver accepts handled requests\n 10 10 20 \nReading: 0 Writing: 2 Waiting: 1 \n"
@@ -55,23 +56,19 @@ func TestNginxIsScrapedThroughTheSidecar(t *testing.T) {
 		t.Errorf("no connections in\n%s", got)
 	}
 	// Lines that the log contains when it is first opened are not counted.
-	for deadline := time.Now().Add(time.Minute); !fake.HasWaiters(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("the log is never looked for")
-		}
-	}
-	if err := os.WriteFile(path, []byte(`{"status":"200","request_time":"0.1","upstream":"web"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testwait.For(t, time.Minute, "the log is looked for", fake.HasWaiters)
+	testfile.Write(t, path, `{"status":"200","request_time":"0.1","upstream":"web"}`+"\n")
 	const counted = `nginx_log_requests_total{status="2xx",upstream="web"} 1`
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(get(t, url+"/metrics"), counted); {
-		if time.Now().After(deadline) {
-			t.Fatalf("never has %s:\n%s", counted, get(t, url+"/metrics"))
+	testwait.Until(t, time.Minute, "it has "+counted, func() string {
+		metrics := get(t, url+"/metrics")
+		if strings.Contains(metrics, counted) {
+			return ""
 		}
 		if fake.HasWaiters() {
 			fake.Step(time.Second)
 		}
-	}
+		return metrics
+	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

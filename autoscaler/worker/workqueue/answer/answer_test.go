@@ -2,7 +2,6 @@ package answer
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,14 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testfile.Read(t, "testdata/"+name+".json")
 	return data
 }
 

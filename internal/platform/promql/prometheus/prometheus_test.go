@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/internal/platform/promql"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -214,18 +214,13 @@ func secure(t *testing.T) (server *httptest.Server, ca string) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(server.Close)
 	ca = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	return server, ca
 }
 
 func TestServersAreVerifiedAndToldTheToken(t *testing.T) {
 	server, ca := secure(t)
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	token := testfile.New(t, "token", "secret\n")
 	if _, err := client(t, Config{URL: server.URL, TokenFile: token}).Query(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without its CA the server is trusted: %v", err)
 	}
@@ -233,9 +228,7 @@ func TestServersAreVerifiedAndToldTheToken(t *testing.T) {
 	if _, err := c.Query(t.Context(), "x", at); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(token, []byte("stale"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, token, "stale")
 	if _, err := c.Query(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a token that was rotated is not read again: %v", err)
 	}

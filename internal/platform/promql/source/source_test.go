@@ -1,21 +1,19 @@
 package source
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestSourcesAreRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sources.yaml")
 	text := "sources:\n- {name: default, url: 'https://prometheus:9090', caFile: /ca, tokenFile: /token, timeout: 3s, lookback: 30s}\n- {name: other, url: 'http://thanos:10902/query'}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testfile.Write(t, path, text)
 	got, err := Read(path)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package cluster
 import (
 	"encoding/json"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // maxLinkName is the longest name that Linux gives a network link.
@@ -65,10 +66,7 @@ func TestTheRuntimeIsToldOfItsNodeOnly(t *testing.T) {
 	if err := n.writeRuntimeConfig(); err != nil {
 		t.Fatal(err)
 	}
-	config, err := os.ReadFile(filepath.Join(n.Dir, "containerd.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testfile.Read(t, filepath.Join(n.Dir, "containerd.toml"))
 	for _, want := range []string{
 		`address = "` + n.ContainerdSocket + `"`, `root = "` + n.Dir + `/root"`, `sandbox = "` + PauseImage + `"`,
 		"enable_criu = true", "enable_experimental_restore_via_create = true",
@@ -77,10 +75,7 @@ func TestTheRuntimeIsToldOfItsNodeOnly(t *testing.T) {
 			t.Errorf("containerd's configuration lacks %s:\n%s", want, config)
 		}
 	}
-	network, err := os.ReadFile(filepath.Join(n.Dir, "cni", "10-bridge.conflist"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	network := testfile.Read(t, filepath.Join(n.Dir, "cni", "10-bridge.conflist"))
 	if !json.Valid(network) || !strings.Contains(string(network), c.slot.podRange(1)) {
 		t.Errorf("the network of pods is no JSON with %s in it:\n%s", c.slot.podRange(1), network)
 	}
