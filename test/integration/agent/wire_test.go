@@ -59,7 +59,7 @@ func (b *bench) identity(good time.Duration) transport.Identity {
 }
 
 // checkpointOf returns an archive that a simulated target stages, with more additional bytes.
-func checkpointOf(t *testing.T, more int) []byte {
+func checkpointOf(t testing.TB, more int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	a := archive.NewWriter(&out)
