@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 var (
@@ -144,10 +145,10 @@ func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 			Budget:       Budget{Machines: rapid.IntRange(0, 3).Draw(t, "machines"), Pods: rapid.IntRange(0, 4).Draw(t, "pods")},
 		}
 		s := drawWays(t)
-		before := cloned(s)
+		before := states.Clone(s)
 		plan := NewPlanner(c).Plan(noon, s)
 		checkMixed(t, c, s, plan)
-		w := &weigher{naive: naive{DrainConfig: c}, world: &world{State: cloned(s), original: before, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}}
+		w := &weigher{naive: naive{DrainConfig: c}, world: &world{State: states.Clone(s), original: before, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}}
 		w.follow(t, plan)
 	})
 }
@@ -220,7 +221,7 @@ func checkMixed(t *rapid.T, c DrainConfig, s *cluster.State, plan cluster.Plan) 
 	for _, r := range plan.Release {
 		leaving[r.Node] = true
 	}
-	checkTargets(t, cloned(s), went, leaving)
+	checkTargets(t, states.Clone(s), went, leaving)
 }
 
 // checkWay checks how one pod leaves.

@@ -10,6 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // TestWhatAnExchangeSavesAndCosts uses machines at a dollar a minute that are 10 min old and billed by the minute. A
@@ -38,15 +39,15 @@ func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 		saves, costs float64
 	}{
 		// a is paid for 11 min instead of 40, and half of the last minute is wasted.
-		{"a service", cloned(web), half, migrate, 29 - 15 + 0.5, 0.5},
-		{"evicted, it goes at once", cloned(web), half, evict, 30 - 15, 0},
+		{"a service", states.Clone(web), half, migrate, 29 - 15 + 0.5, 0.5},
+		{"evicted, it goes at once", states.Clone(web), half, evict, 30 - 15, 0},
 		// Both are paid for 4 min.
-		{"the new machine takes a while", lagging(cloned(web), 4*minute), half, evict, 26 - 15 + 2, 2},
+		{"the new machine takes a while", lagging(states.Clone(web), 4*minute), half, evict, 26 - 15 + 2, 2},
 		// 50 min of the started hour are lost. The new machine is paid for one hour, too.
 		{"by the hour", by(time.Hour, state(with(node("a", service("p", 5, 5)), func(n *cluster.Node) { n.Age = 70 * minute }))), half, evict, 0 - 30 + 50, 50},
-		{"to the moment", by(0, cloned(web)), half, migrate, 30 - 0.5 - 15, 0},
+		{"to the moment", by(0, states.Clone(web)), half, migrate, 30 - 0.5 - 15, 0},
 		// 41.5 and 11.5 min of a are paid as 42 and 12, and 31.5 min of the new one as 32.
-		{"the release is paid", released(cloned(web)), half, evict, 30 - 16 + 0.5, 0.5},
+		{"the release is paid", released(states.Clone(web)), half, evict, 30 - 16 + 0.5, 0.5},
 		// p ends in 20 min, or in 20.5 if it is moved, which is paid as 21.
 		{"a job ends by itself", state(node("a", lasting(job("p", 5, 5), 20*minute))), fresh(50, 10, 10), migrate, 20 - 1 - 10 + 0.5, 0.5 + 0.5},
 		{"an evicted job starts again from nothing", state(node("a", ran(lasting(job("p", 5, 5), 20*minute), 6*minute))), fresh(50, 10, 10), evict, 20 - 10, 3},

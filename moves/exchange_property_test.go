@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 func drawExchangeConfig(t *rapid.T) ExchangeConfig {
@@ -97,12 +98,12 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 		}
 		buyers := map[string]Buyer{"thrifty": thrifty, "careless": careless(t)}
 		buyer := buyers[rapid.SampledFrom([]string{"thrifty", "careless"}).Draw(t, "buyer")]
-		before := cloned(s)
+		before := states.Clone(s)
 		all := Exchange(s, c, buyer)
 		if diff := gocmp.Diff(before, s, opaque); diff != "" {
 			t.Fatalf("the cluster was modified:\n%s", diff)
 		}
-		now, emptied, bought := cloned(s), 0, map[string]int{}
+		now, emptied, bought := states.Clone(s), 0, map[string]int{}
 		for _, e := range all {
 			checkExchange(t, c, s, now, e)
 			now = exchanged(now, c, e)
@@ -308,7 +309,7 @@ func holder(s *cluster.State, pod string) string {
 
 // exchanged returns the cluster while the old machines still exist and the new ones have their pods.
 func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.State {
-	after := cloned(s)
+	after := states.Clone(s)
 	pods := map[string]cluster.Pod{}
 	for i := range after.Nodes {
 		n := &after.Nodes[i]
@@ -485,7 +486,7 @@ func TestNoOtherSetOfMachinesIsABetterExchange(t *testing.T) {
 // replaced returns the exchange of a set of machines, given as bits.
 func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.Exchange, bool) {
 	e := cluster.Exchange{Method: c.Method}
-	w := &world{State: cloned(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}
+	w := &world{State: states.Clone(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}}
 	var pods []cluster.Pod
 	for i := range s.Nodes {
 		n := s.Nodes[i]
@@ -620,7 +621,7 @@ func TestNoExchangeLeadsBack(t *testing.T) {
 
 // later returns the cluster after the old machines have gone, the new ones are ready, and some work has been done.
 func later(s *cluster.State, round int, elapsed time.Duration) *cluster.State {
-	after := cloned(s)
+	after := states.Clone(s)
 	after.Nodes = slices.DeleteFunc(after.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Leaving && len(n.Pods) == 0 })
 	for i := range after.Nodes {
 		n := &after.Nodes[i]

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // highNodeUtilization is the rule of the descheduler's strategy of that name: it evicts pods of nodes below the
@@ -98,6 +99,19 @@ func TestRoomThatHasBeenPromisedIsNotPlannedOn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOnlyPodsThatHaveBeenPromisedRoomAreTracked(t *testing.T) {
+	d := newDemands()
+	for promised, want := range map[string]bool{"": false, "b": true} {
+		waiting := d.on(job("q", 1, 1), "q", apartFrom("p", hostname))
+		waiting.Promised = promised
+		s := state(node("a", d.on(job("p", 1, 1), "p")), node("b"))
+		s.Pending = []cluster.Pod{waiting}
+		if tracked := newRules(s).tracker != nil; tracked != want {
+			t.Errorf("promised node %q: tracked %v, want %v", promised, tracked, want)
+		}
 	}
 }
 
@@ -241,7 +255,7 @@ func movesAny(plan, before cluster.Plan) bool {
 
 // carried returns the cluster after the plan has been applied and some time has passed.
 func carried(s *cluster.State, plan cluster.Plan, elapsed time.Duration) *cluster.State {
-	after := cloned(Uncordoned(s, plan.Uncordon))
+	after := states.Clone(Uncordoned(s, plan.Uncordon))
 	gone := map[string]bool{}
 	for _, r := range plan.Release {
 		gone[r.Node] = true

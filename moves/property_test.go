@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // drawConfig draws a configuration. Amounts are small, so that ties and edge cases are common.
@@ -92,16 +93,6 @@ func drawState(t *rapid.T) *cluster.State {
 	return s
 }
 
-func cloned(s *cluster.State) *cluster.State {
-	c := *s
-	c.Nodes = slices.Clone(s.Nodes)
-	for i := range c.Nodes {
-		c.Nodes[i].Pods = slices.Clone(c.Nodes[i].Pods)
-	}
-	c.Pending, c.Recent, c.Flavors = slices.Clone(s.Pending), slices.Clone(s.Recent), slices.Clone(s.Flavors)
-	return &c
-}
-
 // TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut compares round after round with a naive planner, which moves the
 // pods on a copy of the cluster and evaluates it again.
 func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
@@ -112,12 +103,12 @@ func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second)
 			s := drawState(t)
-			before := cloned(s)
+			before := states.Clone(s)
 			plan := p.Plan(now, s)
 			if diff := gocmp.Diff(before, s, opaque); diff != "" {
 				t.Fatalf("the cluster was modified:\n%s", diff)
 			}
-			if diff := gocmp.Diff(plan, again.Plan(now, cloned(s))); diff != "" {
+			if diff := gocmp.Diff(plan, again.Plan(now, states.Clone(s))); diff != "" {
 				t.Fatalf("a second planner says otherwise:\n%s", diff)
 			}
 			checkMoves(t, config, s, plan)
@@ -163,7 +154,7 @@ func checkMoves(t *rapid.T, c DrainConfig, s *cluster.State, plan cluster.Plan) 
 	if replaced > 0 && (!c.Replace || len(s.Nodes)+replaced > s.MaxNodes) {
 		t.Fatalf("%d nodes are replaced beside %d, %d may be there", replaced, len(s.Nodes), s.MaxNodes)
 	}
-	checkTargets(t, cloned(s), plan, leaving)
+	checkTargets(t, states.Clone(s), plan, leaving)
 }
 
 func find(s *cluster.State, name string) *cluster.Node {
@@ -310,7 +301,7 @@ func (n *naive) plan(now time.Time, s *cluster.State) []string {
 	})
 
 	drains, releases := []string{}, []string{}
-	world := &world{State: cloned(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}, bought: map[string]int{}}
+	world := &world{State: states.Clone(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}, bought: map[string]int{}}
 	for _, f := range found {
 		node := &s.Nodes[f.at]
 		switch {
@@ -341,7 +332,7 @@ type world struct {
 
 func (w *world) copy() *world {
 	return &world{
-		State: cloned(w.State), original: w.original, off: maps.Clone(w.off), moved: maps.Clone(w.moved), targets: maps.Clone(w.targets), bought: maps.Clone(w.bought),
+		State: states.Clone(w.State), original: w.original, off: maps.Clone(w.off), moved: maps.Clone(w.moved), targets: maps.Clone(w.targets), bought: maps.Clone(w.bought),
 	}
 }
 

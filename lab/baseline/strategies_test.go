@@ -11,58 +11,19 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 const minute = time.Minute
 
-func size(milliCPU, memoryBytes int64) packing.Size {
-	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryBytes}
-}
-
-// job returns a batch pod with the same amount of both resources.
-func job(name string, amount int64, runtime time.Duration) cluster.Pod {
-	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount), Runtime: runtime}, Class: class.Batch}
-}
-
-func service(name string, amount int64) cluster.Pod {
-	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount)}, Class: class.Service}
-}
+// What the tests build clusters of.
+var (
+	size, job, service, flavor   = states.Size, states.Job, states.Service, states.Flavor
+	node, of, due, state, cloned = states.Node, states.Of, states.Due, states.State, states.Clone
+	small, large                 = states.Small, states.Large
+)
 
 func needing(p cluster.Pod, arch string) cluster.Pod { p.Arch = arch; return p }
-
-// flavor returns a machine with the same amount of both resources.
-func flavor(name string, amount, price int64) cluster.Flavor {
-	return cluster.Flavor{Name: name, Size: size(amount, amount), Arch: "amd64", MicroDollarsPerHour: price}
-}
-
-// The large flavor is cheaper if three quarters of it are used.
-var small, large = flavor("small", 4, 40), flavor("large", 10, 75)
-
-// node returns a ready machine of size ten for all pods.
-func node(name string, pods ...cluster.Pod) cluster.Node {
-	return cluster.Node{
-		Name: name, Flavor: "large", Class: class.Any, Capacity: size(10, 10), Arch: "amd64", Phase: cluster.Ready,
-		MicroDollarsPerHour: 75, Pods: pods,
-	}
-}
-
-func of(c class.Class, n cluster.Node) cluster.Node { n.Class = c; return n }
-
-// due returns a machine on order.
-func due(in time.Duration, n cluster.Node) cluster.Node {
-	n.Phase, n.Due = cluster.Ordered, in
-	return n
-}
-
-// state returns a state in a purchase round. Machines need two minutes, and the next round is in
-// five.
-func state(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
-	return &cluster.State{
-		Nodes: nodes, Pending: pending, Flavors: []cluster.Flavor{large, small}, MaxNodes: 100,
-		Lag: 2 * minute, ScalingInterval: 5 * minute, SchedulingInterval: 20 * time.Second, BillingPeriod: minute, Scaling: true,
-	}
-}
 
 func podsOf(all ...cluster.Pod) []cluster.Pod { return all }
 
@@ -228,66 +189,6 @@ func TestMixedBuysForAllTogether(t *testing.T) {
 	})
 }
 
-// drawState returns a random cluster.
-func drawState(t *rapid.T) *cluster.State {
-	within := func(most time.Duration, name string) time.Duration {
-		return time.Duration(rapid.Int64Range(1, int64(most)).Draw(t, name))
-	}
-	letters := "abcdefghijklmnopqrstuvwxyz"
-	pod := func(name string) cluster.Pod {
-		p := job(name, 0, within(15*minute, "runtime"))
-		p.Size = size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))
-		p.Arch = rapid.SampledFrom([]string{"", "", "", "amd64", "arm64"}).Draw(t, "podArch")
-		if rapid.IntRange(0, 3).Draw(t, "class") == 0 {
-			p.Class, p.Runtime = class.Service, 0
-		}
-		return p
-	}
-	s := state(nil)
-	for i := range rapid.IntRange(0, 5).Draw(t, "nodes") {
-		n := node("n" + letters[i:i+1])
-		n.Capacity = size(rapid.Int64Range(3, 12).Draw(t, "cpuCapacity"), rapid.Int64Range(3, 12).Draw(t, "memoryCapacity"))
-		n.Class = rapid.SampledFrom([]class.Class{class.Any, class.Batch, class.Service}).Draw(t, "nodeClass")
-		n.Arch = rapid.SampledFrom([]string{"amd64", "amd64", "arm64"}).Draw(t, "arch")
-		n.MaxPods = rapid.Ptr(rapid.Int64Range(1, 5), true).Draw(t, "maxPods")
-		n.Age = within(10*minute, "age")
-		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price")
-		switch rapid.IntRange(0, 5).Draw(t, "phase") {
-		case 0:
-			n = due(within(8*minute, "due"), n)
-		case 1:
-			n.Phase = cluster.Leaving
-		}
-		for j := range rapid.IntRange(0, 3).Draw(t, "pods") {
-			if p := pod(n.Name + letters[j:j+1]); n.Phase != cluster.Ordered && p.Size.Fits(n.Free()) {
-				if p.Class == class.Batch && rapid.IntRange(0, 9).Draw(t, "overdue") == 0 {
-					p.Runtime = 0
-				}
-				n.Pods = append(n.Pods, p)
-			}
-		}
-		s.Nodes = append(s.Nodes, n)
-	}
-	for i := range rapid.IntRange(0, 8).Draw(t, "pending") {
-		s.Pending = append(s.Pending, pod("p"+letters[i:i+1]))
-	}
-	s.Flavors = []cluster.Flavor{flavor("arm", 5, 30), large, small}
-	s.Flavors[0].Arch = "arm64"
-	s.Flavors[2].MaxPods = rapid.Ptr(rapid.Int64Range(1, 3), true).Draw(t, "flavorMaxPods")
-	s.MaxNodes = rapid.IntRange(0, 12).Draw(t, "maxNodes")
-	return s
-}
-
-func cloned(s *cluster.State) *cluster.State {
-	c := *s
-	c.Nodes = slices.Clone(s.Nodes)
-	for i := range c.Nodes {
-		c.Nodes[i].Pods = slices.Clone(c.Nodes[i].Pods)
-	}
-	c.Pending, c.Flavors = slices.Clone(s.Pending), slices.Clone(s.Flavors)
-	return &c
-}
-
 var strategies = map[string]func(*cluster.State) []cluster.Purchase{
 	"homogeneous": func(s *cluster.State) []cluster.Purchase { return Homogeneous(s, "large") },
 	"groups":      Groups, "mixed": Mixed,
@@ -300,7 +201,7 @@ func TestWhatEveryStrategyKeepsTo(t *testing.T) {
 	for name, strategy := range strategies {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				s := drawState(t)
+				s := states.Draw(t, false)
 				before := cloned(s)
 				got := strategy(s)
 				if diff := cmp.Diff(before, s); diff != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
 // Install creates missing objects of manifests, and waits until the API server grants the permissions in
@@ -29,21 +31,15 @@ func (s *Site) Install(t testing.TB, paths ...string) {
 			t.Fatalf("make %T %s: %v", object, object.GetName(), err)
 		}
 	}
-	deadline := time.Now().Add(Patience)
 	for _, review := range reviews(t, objects) {
-		for {
+		testwait.Until(t, Patience, fmt.Sprintf("%s may %v", review.Spec.User, review.Spec.ResourceAttributes), func() string {
 			asked := review.DeepCopy()
-			if err := s.Client.Create(ctx, asked); err != nil {
-				t.Fatalf("ask whether %s may %v: %v", review.Spec.User, review.Spec.ResourceAttributes, err)
-			}
+			testapi.Create(t, s.Client, asked)
 			if asked.Status.Allowed {
-				break
+				return ""
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s may not %v: %s", review.Spec.User, review.Spec.ResourceAttributes, asked.Status.Reason)
-			}
-			time.Sleep(Poll / 10)
-		}
+			return "it may not: " + asked.Status.Reason
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, billed by started minutes, and
@@ -250,7 +251,7 @@ func eachQueue(t *testing.T, check func(t rapid.TB, s *cluster.State, o FleetOpt
 		check(seeded{t, seed}, queue(seed), waitingFor(time.Duration(1+r.Int64N(int64(15*minute)))))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawState(t)
+		s := states.Draw(t, true)
 		drawGuesses(t, s)
 		for i := range s.Pending {
 			s.Pending[i].Waited = time.Duration(rapid.Int64Range(0, int64(20*minute)).Draw(t, "waited"))

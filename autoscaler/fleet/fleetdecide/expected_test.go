@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
@@ -142,7 +143,7 @@ func TestOneJobIsNotExpectedAgain(t *testing.T) {
 // machines, each once, and every machine is for a pending pod.
 func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawState(t)
+		s := states.Draw(t, true)
 		o := all()
 		o.Limits.Machines = rapid.Ptr(rapid.Int64Range(1, 4), true).Draw(t, "limit")
 		without := cloned(s)

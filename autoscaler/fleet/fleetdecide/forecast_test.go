@@ -15,13 +15,14 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // TestForecastsAreThoseOfAClusterThatIsPlayed compares the pods still pending at the end, and the room left, with a
 // simulation that recomputes everything at each event.
 func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawState(t)
+		s := states.Draw(t, true)
 		if seed := rapid.Uint64().Draw(t, "stream"); seed%2 == 1 {
 			s = stream(seed)
 		}

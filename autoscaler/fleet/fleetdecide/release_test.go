@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 // watched is a cluster that has been watched for the length of a forecast.
@@ -145,7 +146,7 @@ func TestTheMostThatIsNotMissed(t *testing.T) {
 // them at the time when replacements could have come.
 func TestReleasesLeaveNobodyWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawState(t)
+		s := states.Draw(t, true)
 		s.Pending, s.Observed, s.QueueEmpty = nil, 7*minute, time.Hour
 		for i := range s.Nodes {
 			if rapid.Bool().Draw(t, "empty") {

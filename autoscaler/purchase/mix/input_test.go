@@ -89,6 +89,44 @@ func TestARivalIsTakenIfItIsBetterAndStoppedIfNot(t *testing.T) {
 		if asked == 0 || stopped != dear {
 			t.Errorf("rival with dear=%v: asked %d times, stopped %v", dear, asked, stopped)
 		}
+		if dear && asked > 3 {
+			t.Errorf("a rival whose machines are half empty is stopped after %d of them, want few: what is left costs money, too", asked)
+		}
+	}
+}
+
+func TestARivalThatPlacesMoreIsNotStoppedForItsPrice(t *testing.T) {
+	var items []Item
+	for range ExactItems + 10 {
+		items = append(items, item(1, 1))
+	}
+	p := problemOf(items, bin(4, 4, 10))
+	var asked []int // how many machines it may buy; 0 for any number
+	rival := func(most int, enough func(items []int) bool) (left []int, whole bool) {
+		asked = append(asked, most)
+		if most > 0 && enough([]int{0, 1, 2, 3}) {
+			t.Error("the rival is stopped although items have no machine")
+		}
+		return nil, false
+	}
+	s := p.Solve(NewBudget(Limits{Machines: new(int64(1))}), []Rival{rival}, 1, never)
+	if machines, left := p.Bought(&s); len(machines) != 1 || len(left) != len(items)-4 {
+		t.Errorf("%d machines, %d items left", len(machines), len(left))
+	}
+	if !slices.Equal(asked, []int{0, 1}) {
+		t.Errorf("the rival is asked for %v machines, want any number, then 1", asked)
+	}
+}
+
+func TestRoomsTakeFirstWhatNoMachineHolds(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		in := &Input{
+			Items: []Item{item(1, 1), item(4, 4)}, Classes: make([]Class, 1), Bins: []Bin{bin(2, 2, 20)},
+			Rooms: []Room{{Size: size(4, 4), Places: math.MaxInt64, Admits: "+"}},
+		}
+		if got := New(in).FillRooms(exact); len(got) != 1 || !slices.Equal(got[0], []int{1}) {
+			t.Errorf("exact %v: the room takes items %v, want item 1", exact, got)
+		}
 	}
 }
 
