@@ -98,10 +98,10 @@ func (s *source) snapshot() *view.Snapshot {
 	for _, f := range s.events {
 		snapshot.Events = append(snapshot.Events, objectsOf[*eventsv1.Event](f)...)
 	}
-	said := map[string]bool{}
+	noted := map[string]bool{}
 	for _, f := range s.all() {
-		if note := f.note(); note != "" && !said[note] {
-			said[note] = true
+		if note := f.note(); note != "" && !noted[note] {
+			noted[note] = true
 			snapshot.Notes = append(snapshot.Notes, note)
 		}
 	}

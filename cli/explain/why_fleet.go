@@ -63,10 +63,10 @@ const mostEvents = 3
 // lastEvents returns the latest Event of each reason, the oldest of these first. Its argument is
 // sorted by time.
 func lastEvents(all []corev1.Event) (lines []string) {
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for i := len(all) - 1; i >= 0 && len(lines) < mostEvents; i-- {
-		if e := &all[i]; !told[e.Reason] {
-			told[e.Reason] = true
+		if e := &all[i]; !listed[e.Reason] {
+			listed[e.Reason] = true
 			lines = append(lines, fmt.Sprintf("%s %s: %s", clockOf(EventTime(e)), e.Reason, e.Message))
 		}
 	}

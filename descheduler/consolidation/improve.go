@@ -193,11 +193,11 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 
 // recordPodEvent creates an Event on a pod, unless one with that reason was created recently.
 func (r *round) recordPodEvent(pod *corev1.Pod, reason, format string, args ...any) {
-	key := said{world.PodName(pod), reason}
-	if r.DryRun || r.now.Sub(r.memory.said[key]) < repeated {
+	key := reported{world.PodName(pod), reason}
+	if r.DryRun || r.now.Sub(r.memory.reported[key]) < repeated {
 		return
 	}
-	maps.DeleteFunc(r.memory.said, func(_ said, at time.Time) bool { return r.now.Sub(at) >= repeated })
-	r.memory.said[key] = r.now
+	maps.DeleteFunc(r.memory.reported, func(_ reported, at time.Time) bool { return r.now.Sub(at) >= repeated })
+	r.memory.reported[key] = r.now
 	r.Events.Eventf(pod, nil, corev1.EventTypeNormal, reason, v1alpha1.ActionMove, format, args...)
 }

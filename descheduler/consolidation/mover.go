@@ -77,8 +77,8 @@ type memory struct {
 	spared map[string]spared
 	// decision is the last one.
 	decision *Decision
-	// said is when each Event was last created.
-	said map[said]time.Time
+	// reported is when each Event was last created.
+	reported map[reported]time.Time
 	// next is when the next consolidation plan is due, and improves the next decision about
 	// single pods.
 	next, improves time.Time
@@ -86,8 +86,8 @@ type memory struct {
 	unpriced string
 }
 
-// said is an Event on a node or a pod.
-type said struct{ object, reason string }
+// reported is an Event on a node or a pod.
+type reported struct{ object, reason string }
 
 type spared struct {
 	until time.Time
@@ -112,7 +112,7 @@ func New(m Mover) (*Mover, error) {
 	}
 	m.learned, m.planner = runtimes.NewLearner(), moves.NewPlanner(m.Config.planner())
 	m.tariff = openTariff(m.Config.Energy.Tariff)
-	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}, said: map[said]time.Time{}}
+	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}, reported: map[reported]time.Time{}}
 	return &m, nil
 }
 

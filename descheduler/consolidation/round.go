@@ -308,11 +308,11 @@ const repeated = 10 * time.Minute
 // recordEvent creates an Event on a node. It does not repeat a recent WouldEmpty Event, which every
 // round would create.
 func (r *round) recordEvent(node, kind, reason, format string, args ...any) {
-	key := said{node, reason}
-	if r.DryRun || reason == v1alpha1.ConsolidationReasonWouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {
+	key := reported{node, reason}
+	if r.DryRun || reason == v1alpha1.ConsolidationReasonWouldEmpty && r.now.Sub(r.memory.reported[key]) < repeated {
 		return
 	}
-	maps.DeleteFunc(r.memory.said, func(_ said, at time.Time) bool { return r.now.Sub(at) >= repeated })
-	r.memory.said[key] = r.now
+	maps.DeleteFunc(r.memory.reported, func(_ reported, at time.Time) bool { return r.now.Sub(at) >= repeated })
+	r.memory.reported[key] = r.now
 	r.Events.Eventf(r.world.Nodes[node], nil, kind, reason, v1alpha1.ActionConsolidate, format, args...)
 }

@@ -189,11 +189,11 @@ func (r *round) words(ctx context.Context, machineType string) ([]string, error)
 
 // lastWords returns why a probe has failed.
 func (r *round) lastWords(ctx context.Context, s profilerdecide.Step) string {
-	said, err := r.words(ctx, s.Type)
-	if err != nil || len(said) == 0 {
+	texts, err := r.words(ctx, s.Type)
+	if err != nil || len(texts) == 0 {
 		return s.Message
 	}
-	if report, err := probe.Decode([]byte(said[0])); err == nil && report.Failure != "" {
+	if report, err := probe.Decode([]byte(texts[0])); err == nil && report.Failure != "" {
 		return s.Message + ": " + report.Failure
 	}
 	return s.Message
@@ -201,12 +201,12 @@ func (r *round) lastWords(ctx context.Context, s profilerdecide.Step) string {
 
 // collect saves the result of a probe. An unusable result is a failure.
 func (r *round) collect(ctx context.Context, s profilerdecide.Step) error {
-	said, err := r.words(ctx, s.Type)
+	texts, err := r.words(ctx, s.Type)
 	if err != nil {
 		return err
 	}
 	why := "the pod of the probe left no report"
-	for _, text := range said {
+	for _, text := range texts {
 		report, err := probe.Decode([]byte(text))
 		switch {
 		case err != nil:

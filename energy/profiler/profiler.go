@@ -81,8 +81,8 @@ type memory struct {
 	// records are those of machine types, and dirty those that are not written yet.
 	records map[string]*record.Record
 	dirty   map[string]time.Time
-	// said is the last message of mode Observe, by machine type.
-	said map[string]string
+	// reported is the last message of mode Observe, by machine type.
+	reported map[string]string
 }
 
 // meterAuthorities returns the authorities of the node meters' certificate, in PEM.
@@ -123,7 +123,7 @@ func New(p *Profiler) (*Profiler, error) {
 		p.HTTP.Timeout = patience
 	}
 	p.learned, p.left = runtimes.NewLearner(), map[string]time.Time{}
-	p.memory = memory{began: p.Clock.Now(), records: map[string]*record.Record{}, dirty: map[string]time.Time{}, said: map[string]string{}}
+	p.memory = memory{began: p.Clock.Now(), records: map[string]*record.Record{}, dirty: map[string]time.Time{}, reported: map[string]string{}}
 	return p, nil
 }
 

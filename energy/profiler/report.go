@@ -59,13 +59,13 @@ func (r *round) recordEvent(s profilerdecide.Step, kind, reason, message string)
 // observeOnly reports once what mode Act would do.
 func (r *round) observeOnly(ctx context.Context, s profilerdecide.Step) {
 	if s.Reason != v1alpha1.ProfileReasonWouldProbe {
-		delete(r.memory.said, s.Type)
+		delete(r.memory.reported, s.Type)
 		return
 	}
-	if r.memory.said[s.Type] == s.Message {
+	if r.memory.reported[s.Type] == s.Message {
 		return
 	}
-	r.memory.said[s.Type] = s.Message
+	r.memory.reported[s.Type] = s.Message
 	log.FromContext(ctx).Info("Would probe", "machineType", s.Type, "node", s.Node)
 	if !r.DryRun {
 		r.recordEvent(s, corev1.EventTypeNormal, s.Reason, s.Message)

@@ -140,7 +140,7 @@ var platformMissing = []string{
 // runtime writes these messages, so a user who creates pods cannot forge one about another image.
 func lacksPlatform(message string) bool {
 	message = strings.ToLower(message)
-	return slices.ContainsFunc(platformMissing, func(says string) bool { return strings.Contains(message, says) })
+	return slices.ContainsFunc(platformMissing, func(text string) bool { return strings.Contains(message, text) })
 }
 
 var (

@@ -15,10 +15,10 @@ import (
 // Progress shows the progress of the demo: a bar on a terminal, and a line every ten seconds
 // elsewhere.
 type Progress struct {
-	w        io.Writer
-	terminal bool
-	profile  string
-	told     time.Duration // Elapsed at the last line
+	w         io.Writer
+	terminal  bool
+	profile   string
+	printedAt time.Duration // Elapsed at the last line
 }
 
 // plainEvery is the interval between lines without a terminal.
@@ -37,7 +37,7 @@ func (p *Progress) say(format string, args ...any) {
 
 // begin starts a profile.
 func (p *Progress) begin(profile string) {
-	p.profile, p.told = profile, 0
+	p.profile, p.printedAt = profile, 0
 	if !p.terminal {
 		p.say("profile %s: replaying the trace", profile)
 	}
@@ -48,8 +48,8 @@ func (p *Progress) show(now replay.Progress) {
 	now.Elapsed = min(now.Elapsed, now.Window) // pods are deleted after the window
 	state := fmt.Sprintf("%d of %d pods created, %d bound, %d ended", now.Created, now.Pods, now.Bound, now.Gone)
 	if !p.terminal {
-		if now.Elapsed-p.told >= plainEvery {
-			p.told = now.Elapsed
+		if now.Elapsed-p.printedAt >= plainEvery {
+			p.printedAt = now.Elapsed
 			p.say("profile %s: %.0f of %.0f s, %s", p.profile, now.Elapsed.Seconds(), now.Window.Seconds(), state)
 		}
 		return

@@ -150,7 +150,7 @@ type worker struct {
 	idleSince       time.Duration
 	connected       bool
 	leaving         bool          // its pod was deleted
-	toldAt          time.Duration // when it was deleted
+	deletedAt       time.Duration // when it was deleted
 	cpu             float64       // core-seconds
 	busy            float64       // cores
 }
@@ -206,7 +206,7 @@ func (p *plant) leavesAt(w *worker) (time.Duration, bool) {
 	if !w.connected || p.IdleTimeout == 0 {
 		return p.now, true
 	}
-	sessions := max(1, (w.toldAt-w.idleSince+p.IdleTimeout-1)/p.IdleTimeout)
+	sessions := max(1, (w.deletedAt-w.idleSince+p.IdleTimeout-1)/p.IdleTimeout)
 	return w.idleSince + sessions*p.IdleTimeout, true
 }
 
@@ -392,7 +392,7 @@ func (p *plant) leave(order Order) error {
 		case slices.Contains(order.Drain, name):
 			w.Draining = true
 		case !w.leaving:
-			w.leaving, w.toldAt = true, p.now
+			w.leaving, w.deletedAt = true, p.now
 		}
 		p.dismiss(w)
 	}

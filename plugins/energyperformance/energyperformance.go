@@ -45,8 +45,8 @@ type Plugin struct {
 	// reading returns whether the profiles have been read, or why they cannot be; nil if machines are given.
 	reading func() (why string, done bool)
 	// The fields below belong to the scheduling cycles of one profile, which are sequential.
-	kinds kinds
-	said  lack // the last reported reason why no machine is known
+	kinds    kinds
+	reported lack // the last reported reason why no machine is known
 }
 
 var (

@@ -83,7 +83,7 @@ type tariffNotes struct {
 	file     string
 	recorder func() events.EventRecorder
 	last     string
-	told     string // why the tariff is unusable, by the last Event
+	reported string // why the tariff is unusable, by the last Event
 }
 
 func (n *tariffNotes) note(s tarifffile.Status) {
@@ -114,10 +114,10 @@ func (n *tariffNotes) note(s tarifffile.Status) {
 // The file is mounted in that pod, so Events about failed mounts are there too.
 func (n *tariffNotes) report(s tarifffile.Status) {
 	reason, why := s.Trouble()
-	if why == n.told {
+	if why == n.reported {
 		return
 	}
-	n.told = why
+	n.reported = why
 	if why == "" {
 		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, v1alpha1.ActionScheduling, "energy is weighted by tariff %s again", n.file)
 		return

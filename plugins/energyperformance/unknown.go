@@ -26,10 +26,10 @@ const (
 // nodes of this pod are unknown, or before the profiles have been read.
 func (p *Plugin) notKnown() {
 	lacks, why := p.lacks()
-	if lacks == lacksNothing || lacks == p.said {
+	if lacks == lacksNothing || lacks == p.reported {
 		return
 	}
-	p.said = lacks
+	p.reported = lacks
 	if lacks == lacksTypes {
 		why = "no MachineProfile has models of " + p.kinds.types()
 	}
@@ -62,10 +62,10 @@ func (p *Plugin) lacks() (lack, string) {
 
 // someKnown records an Event that a machine is known again, if none was.
 func (p *Plugin) someKnown() {
-	if p.said == lacksNothing {
+	if p.reported == lacksNothing {
 		return
 	}
-	p.said = lacksNothing
+	p.reported = lacksNothing
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonMachinesKnown, v1alpha1.ActionScheduling, "pods are scored by energy and runtime again")
 }
 

@@ -28,11 +28,11 @@ const resource = "machineprofiles"
 // watcher watches the MachineProfiles of a cluster. Scheduling never waits for it: until the profiles have been read,
 // or if the kind is not installed, no machine is known.
 type watcher struct {
-	handle fwk.Handle
-	set    atomic.Pointer[profile.Set]
-	synced func() bool            // reports whether all profiles have been processed; nil without an API server
-	unread atomic.Pointer[string] // why the profiles cannot be read
-	told   sync.Once              // logs that the profiles cannot be read
+	handle  fwk.Handle
+	set     atomic.Pointer[profile.Set]
+	synced  func() bool            // reports whether all profiles have been processed; nil without an API server
+	unread  atomic.Pointer[string] // why the profiles cannot be read
+	logOnce sync.Once              // logs that the profiles cannot be read
 
 	mu   sync.Mutex
 	book profile.Book
@@ -186,7 +186,7 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	}
 	why := "MachineProfiles cannot be read: " + advice
 	w.unread.Store(&why)
-	w.told.Do(func() {
+	w.logOnce.Do(func() {
 		klog.FromContext(ctx).Info("Failed to read MachineProfiles; all nodes get a neutral score until they can be read", "plugin", Name, "err", err, "advice", advice)
 	})
 }

@@ -49,7 +49,7 @@ const (
 // that format, or JSON numbers. It returns an error if the line is not a JSON object, has no
 // status or request_time, or has a number out of range.
 func ParseLine(line []byte) (Request, error) {
-	var said struct {
+	var entry struct {
 		Msec            text `json:"msec"`
 		Status          text `json:"status"`
 		Seconds         text `json:"request_time"`
@@ -57,19 +57,19 @@ func ParseLine(line []byte) (Request, error) {
 		Bytes           text `json:"request_length"`
 		Upstream        text `json:"upstream"`
 	}
-	if err := json.Unmarshal(line, &said); err != nil {
+	if err := json.Unmarshal(line, &entry); err != nil {
 		return Request{}, fmt.Errorf("read a line of the access log: %w", err)
 	}
-	r := Request{Upstream: string(said.Upstream)}
+	r := Request{Upstream: string(entry.Upstream)}
 	if r.Upstream == "-" {
 		r.Upstream = ""
 	}
 	var errs [5]error
-	r.At, errs[0] = parseMoment(string(said.Msec))
-	r.Status, errs[1] = parseStatusCode(string(said.Status))
-	r.Seconds, errs[2] = parseSeconds(string(said.Seconds))
-	r.UpstreamSeconds, errs[3] = parseUpstream(string(said.UpstreamSeconds))
-	r.Bytes, errs[4] = parseBytes(string(said.Bytes))
+	r.At, errs[0] = parseMoment(string(entry.Msec))
+	r.Status, errs[1] = parseStatusCode(string(entry.Status))
+	r.Seconds, errs[2] = parseSeconds(string(entry.Seconds))
+	r.UpstreamSeconds, errs[3] = parseUpstream(string(entry.UpstreamSeconds))
+	r.Bytes, errs[4] = parseBytes(string(entry.Bytes))
 	if len(r.Upstream) > maxUpstream {
 		return Request{}, fmt.Errorf("read a line of the access log: the name of an upstream has %d characters, must be at most %d", len(r.Upstream), maxUpstream)
 	}

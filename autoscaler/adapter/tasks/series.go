@@ -96,12 +96,12 @@ func category(series map[Key]float64, of *workqueue.Category) {
 
 // count is a number: the name of its series, its field in the manager's answers, and its value.
 type count struct {
-	name, said string
-	value      int64
+	name, reported string
+	value          int64
 }
 
-func (c *count) put(series map[Key]float64, category string, unsaid []string) {
-	if !slices.Contains(unsaid, c.said) {
+func (c *count) put(series map[Key]float64, category string, unreported []string) {
+	if !slices.Contains(unreported, c.reported) {
 		series[Key{Name: c.name, Category: category}] = float64(c.value)
 	}
 }

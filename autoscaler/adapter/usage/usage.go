@@ -81,8 +81,8 @@ func ready(p *corev1.Pod) bool {
 // as when it has just started.
 func used(m *metricsv1beta1.PodMetrics, resource corev1.ResourceName) (sum float64, ok bool) {
 	for i := range m.Containers {
-		q, said := m.Containers[i].Usage[resource]
-		if !said || q.Sign() < 0 {
+		q, present := m.Containers[i].Usage[resource]
+		if !present || q.Sign() < 0 {
 			return 0, false
 		}
 		sum += q.AsApproximateFloat64()

@@ -83,7 +83,7 @@ func demandsOf(p *cluster.Pod) string {
 func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
 	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return now.After(old.until.Add(remembered)) })
 	last := lastMachines(s)
-	var told []string
+	var texts []string
 	for i := range s.Flavors {
 		f := &s.Flavors[i]
 		node := last[f.Name]
@@ -95,12 +95,12 @@ func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
 			p := &s.Pending[j]
 			found, differs := compare(p, &template, node, refuses(p))
 			if differs && l.add(found, p, node, now) {
-				told = append(told, fmt.Sprintf("pod %s: %s", p.Name, found.why))
+				texts = append(texts, fmt.Sprintf("pod %s: %s", p.Name, found.why))
 			}
 		}
 	}
 	l.shared = nil
-	return told
+	return texts
 }
 
 // lastMachines returns, by flavor, the ready node that was ordered last; ties by name.
@@ -245,7 +245,7 @@ func (l *Lessons) Except(p *cluster.Pod, now time.Time) *purchase.Exceptions {
 
 // Active returns the current lessons about more than one pod, for people, and the time until the next of all current
 // lessons ends; 0 if there is none.
-func (l *Lessons) Active(now time.Time) (told []string, wake time.Duration) {
+func (l *Lessons) Active(now time.Time) (texts []string, wake time.Duration) {
 	if l == nil {
 		return nil, 0
 	}
@@ -258,10 +258,10 @@ func (l *Lessons) Active(now time.Time) (told []string, wake time.Duration) {
 			wake = left
 		}
 		if old.pod == "" {
-			told = append(told, fmt.Sprintf("%s (until %s)", old.why, old.until.UTC().Format("15:04:05")))
+			texts = append(texts, fmt.Sprintf("%s (until %s)", old.why, old.until.UTC().Format("15:04:05")))
 		}
 	}
-	return told, wake
+	return texts, wake
 }
 
 // images are the images known not to run on an architecture, by the scope of that knowledge: all namespaces, or one.
@@ -411,11 +411,11 @@ func (r *planning) reportMisfits(news []cluster.Misfit) {
 		return
 	}
 	m := &news[0]
-	pods, says := "pods that use it", fmt.Sprintf("Image %q has no variant for %s", m.Image, m.Arch)
+	pods, finding := "pods that use it", fmt.Sprintf("Image %q has no variant for %s", m.Image, m.Arch)
 	if m.Crashed {
-		pods, says = "pods of namespace "+m.Namespace+" that use it", fmt.Sprintf("Image %q does not run on %s, exec format error", m.Image, m.Arch)
+		pods, finding = "pods of namespace "+m.Namespace+" that use it", fmt.Sprintf("Image %q does not run on %s, exec format error", m.Image, m.Arch)
 	}
-	text := fmt.Sprintf("%s: no %s machines are bought for %s for the next %v; pod %s stays on node %s until it is deleted", says, m.Arch, pods, misfitFor, m.Pod, m.Node)
+	text := fmt.Sprintf("%s: no %s machines are bought for %s for the next %v; pod %s stays on node %s until it is deleted", finding, m.Arch, pods, misfitFor, m.Pod, m.Node)
 	if len(news) > 1 {
 		text += fmt.Sprintf(" (and %d more)", len(news)-1)
 	}

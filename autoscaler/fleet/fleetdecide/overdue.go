@@ -120,8 +120,8 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 	}
 	most := max(0, f.Want-f.Min)
 	for _, l := range late {
-		told := r.m.overdue[l.Name]
-		if !told {
+		reported := r.m.overdue[l.Name]
+		if !reported {
 			a.Overdue = append(a.Overdue, l.Name)
 			a.Why = l.why
 		}
@@ -132,7 +132,7 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 		if releases {
 			a.Release = append(a.Release, l.Name)
 		}
-		if releases || !told {
+		if releases || !reported {
 			a.Unseen = append(a.Unseen, l.Name)
 		}
 	}

@@ -179,14 +179,14 @@ func (r *reading) share(key string) *float64 {
 // size sets what pods can use from the first source that has it.
 func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
 	pick := func(key string, name corev1.ResourceName) (resource.Quantity, bool) {
-		said, ok := r.quantity(key) // read in any case, to report errors
+		annotated, ok := r.quantity(key) // read in any case, to report errors
 		if node != nil {
 			if q, ok := node.Status.Allocatable[name]; ok {
 				return q, true
 			}
 		}
 		if ok {
-			return said, true
+			return annotated, true
 		}
 		q, ok := t.capacity[name]
 		return q, ok

@@ -156,13 +156,13 @@ func (p *Provider) handleRefusal(ctx context.Context, s *session, flavor string,
 		return err
 	default:
 	}
-	said := messageOf(err)
+	message := messageOf(err)
 	switch judge(err) {
 	case overQuota:
-		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, message, provider.ErrChanged))
 	case unfit:
 		p.cloud.forgetStock()
-		return p.refuse(ctx, s, flavor, "the cloud refuses to create such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+		return p.refuse(ctx, s, flavor, "the cloud refuses to create such a server: "+message, fmt.Errorf("buy %s: %s: %w", flavor, message, provider.ErrChanged))
 	case locked, unknown:
 	}
 	return p.loggedOut(s.login.explain("create a server of flavor "+flavor, err))

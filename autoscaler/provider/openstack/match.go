@@ -97,17 +97,17 @@ type likely struct {
 func (m *matcher) read(n *corev1.Node) {
 	uuid := canonicalID(n.Status.NodeInfo.SystemUUID)
 	system := cmp.Or(m.ids[uuid], m.ids[swapped(uuid)])
-	switch said := serverOf(n); {
-	case said == "" && !elsewhere(n) && system == "":
+	switch named := serverOf(n); {
+	case named == "" && !elsewhere(n) && system == "":
 		m.readRest(n)
 		return
-	case said == "" && !elsewhere(n):
+	case named == "" && !elsewhere(n):
 		m.certain[system] = append(m.certain[system], n)
-	case system != "" && system != said:
-		m.doubt(n, fmt.Sprintf("the system UUID and the provider ID of node %s belong to different machines, %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[said])
-		m.disputed[system], m.disputed[said] = true, true
-	case m.ids[said] != "":
-		m.certain[said] = append(m.certain[said], n)
+	case system != "" && system != named:
+		m.doubt(n, fmt.Sprintf("the system UUID and the provider ID of node %s belong to different machines, %s and %s", n.Name, system, n.Spec.ProviderID), system, m.ids[named])
+		m.disputed[system], m.disputed[named] = true, true
+	case m.ids[named] != "":
+		m.certain[named] = append(m.certain[named], n)
 	}
 	m.placed[n.Name] = true
 }

@@ -181,14 +181,14 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 
 // pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
-	priced, told := auditor.NewPricer(from, own), map[string]bool{}
+	priced, printed := auditor.NewPricer(from, own), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
 		price, why := priced.Price(node)
 		if why == "" {
 			return &price
 		}
-		if !told[why] { // once for each reason
-			told[why] = true
+		if !printed[why] { // once for each reason
+			printed[why] = true
 			fmt.Fprintf(stderr, "supercargo: the price of node %s is unknown: %s; --prices can set it\n", file.Name(node.Name), why)
 		}
 		return nil

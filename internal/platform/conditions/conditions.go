@@ -38,8 +38,8 @@ func Set(list *[]metav1.Condition, kind string, is bool, reason, message string,
 type Gauge struct {
 	vec *prometheus.GaugeVec
 
-	mu   sync.Mutex
-	said map[string][]metav1.Condition // by object; only type, status and reason
+	mu       sync.Mutex
+	reported map[string][]metav1.Condition // by object; only type, status and reason
 }
 
 var _ prometheus.Collector = (*Gauge)(nil)
@@ -48,8 +48,8 @@ var _ prometheus.Collector = (*Gauge)(nil)
 // "name".
 func New(name, help string, object ...string) *Gauge {
 	return &Gauge{
-		vec:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, slices.Concat(object, []string{"type", "status", "reason"})),
-		said: map[string][]metav1.Condition{},
+		vec:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, slices.Concat(object, []string{"type", "status", "reason"})),
+		reported: map[string][]metav1.Condition{},
 	}
 }
 
@@ -70,12 +70,12 @@ func (g *Gauge) Publish(conditions []metav1.Condition, object ...string) {
 		g.vec.WithLabelValues(values(object, now[i])...).Set(1)
 	}
 	key := keyOf(object)
-	for _, before := range g.said[key] {
+	for _, before := range g.reported[key] {
 		if !slices.Contains(now, before) {
 			g.vec.DeleteLabelValues(values(object, before)...)
 		}
 	}
-	g.said[key] = now
+	g.reported[key] = now
 }
 
 // Forget removes an object that no longer exists.
@@ -83,10 +83,10 @@ func (g *Gauge) Forget(object ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := keyOf(object)
-	for _, before := range g.said[key] {
+	for _, before := range g.reported[key] {
 		g.vec.DeleteLabelValues(values(object, before)...)
 	}
-	delete(g.said, key)
+	delete(g.reported, key)
 }
 
 func values(object []string, c metav1.Condition) []string {

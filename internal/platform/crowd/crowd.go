@@ -11,8 +11,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// sayEvery is the interval at which rejected connections are logged.
-const sayEvery = time.Minute
+// logEvery is the interval at which rejected connections are logged.
+const logEvery = time.Minute
 
 // limited is a listener that closes new connections while there are too many.
 type limited struct {
@@ -20,11 +20,11 @@ type limited struct {
 	most, mostOne int
 	log           logr.Logger
 
-	mu      sync.Mutex
-	open    map[string]int // by address
-	all     int
-	refused int       // since the last log line
-	said    time.Time // time of the last log line
+	mu       sync.Mutex
+	open     map[string]int // by address
+	all      int
+	refused  int       // since the last log line
+	loggedAt time.Time // time of the last log line
 }
 
 // Limit returns a listener that closes new connections while most are open, or mostOne from the same address. mostOne
@@ -74,16 +74,16 @@ func (c *limited) leave(host string) {
 	}
 }
 
-// refuse logs a rejected connection at most once per sayEvery, because any caller could otherwise flood the log.
+// refuse logs a rejected connection at most once per logEvery, because any caller could otherwise flood the log.
 func (c *limited) refuse(host string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused++
-	if time.Since(c.said) < sayEvery {
+	if time.Since(c.loggedAt) < logEvery {
 		return
 	}
 	c.log.Error(why, "Closed connections: check which clients open them, and block them with a firewall", "at", c.Addr().String(), "from", host, "closed", c.refused)
-	c.said, c.refused = time.Now(), 0
+	c.loggedAt, c.refused = time.Now(), 0
 }
 
 // hostOf returns the remote address without its port.

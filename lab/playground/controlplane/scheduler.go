@@ -121,7 +121,7 @@ func (p *ControlPlane) writeSchedulerConfig(config []byte) (string, error) {
 			section = map[string]any{}
 			fields[set.section] = section
 		}
-		if _, said := section[set.field]; !said || !set.keep {
+		if _, present := section[set.field]; !present || !set.keep {
 			section[set.field] = set.value
 		}
 	}
