@@ -2,6 +2,7 @@ package auditreport
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"supercargo.dev/supercargo/cli/objects"
 )
 
+var update = flag.Bool("update", false, "write the golden file")
+
 // TestThePageOfAnAuditIsAsBefore compares the page about the cluster whose table and JSON the tests of the command line
-// compare with testdata/page.golden.html, byte for byte. UPDATE=1 writes it again.
+// compare with testdata/page.golden.html, byte for byte. -update writes it again.
 func TestThePageOfAnAuditIsAsBefore(t *testing.T) {
 	const dump, golden = "../../cmd/supercargo/cli/testdata/dump.json", "testdata/page.golden.html"
 	file, err := os.Open(dump)
@@ -36,7 +39,7 @@ func TestThePageOfAnAuditIsAsBefore(t *testing.T) {
 	if err := NewDocument(seen, &result).WriteHTML(&got); err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/auditor"
-	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
@@ -29,7 +29,7 @@ type accountant struct {
 	interval time.Duration
 
 	mu     sync.Mutex
-	audit  *view.Audit
+	audit  *status.Audit
 	pricer *auditor.Pricer
 }
 
@@ -64,7 +64,7 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 			return
 		}
 	}
-	var found *view.Audit
+	var found *status.Audit
 	if err == nil {
 		found, err = a.of(ctx, read, start)
 	}
@@ -74,7 +74,7 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		found = &view.Audit{}
+		found = &status.Audit{}
 		if a.audit != nil {
 			*found = *a.audit
 		}
@@ -83,7 +83,7 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 	a.audit = found
 }
 
-func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*view.Audit, error) {
+func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*status.Audit, error) {
 	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("audit: %w", ctx.Err())
 	}
-	found := &view.Audit{
+	found := &status.Audit{
 		At: start.Unix(), Took: time.Since(start).Seconds(), Bound: dollars.Of(r.Bound), Source: seen.Source, Notes: seen.Notes,
 		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest), Requested: r.MilliCPU, Sizes: sizes(&seen.Input),
 	}
@@ -121,8 +121,8 @@ func sizes(in *audit.Input) map[string]int64 {
 	return most
 }
 
-func bill(r *audit.Result, b *audit.Bill) view.Bill {
-	shown := view.Bill{Dollars: dollars.Of(b.MicroDollarsPerHour), Nodes: b.Nodes(), Machines: map[string]int{}, Load: audit.Share(r.MilliCPU, b.MilliCPU)}
+func bill(r *audit.Result, b *audit.Bill) status.Bill {
+	shown := status.Bill{Dollars: dollars.Of(b.MicroDollarsPerHour), Nodes: b.Nodes(), Machines: map[string]int{}, Load: audit.Share(r.MilliCPU, b.MilliCPU)}
 	for _, c := range b.Machines {
 		shown.Machines[c.InstanceType] += c.Machines
 	}
@@ -130,16 +130,16 @@ func bill(r *audit.Result, b *audit.Bill) view.Bill {
 }
 
 // last returns the last audit, and the prices of nodes; nil before the first.
-func (a *accountant) last(nodes []*corev1.Node) (*view.Audit, map[string]view.Price) {
+func (a *accountant) last(nodes []*corev1.Node) (*status.Audit, map[string]status.Price) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pricer == nil {
 		return a.audit, nil
 	}
-	prices := make(map[string]view.Price, len(nodes))
+	prices := make(map[string]status.Price, len(nodes))
 	for _, node := range nodes {
 		price, unpriced := a.pricer.Price(node)
-		prices[node.Name] = view.Price{MicroDollarsPerHour: price, Unpriced: unpriced}
+		prices[node.Name] = status.Price{MicroDollarsPerHour: price, Unpriced: unpriced}
 	}
 	return a.audit, prices
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
 	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 func TestEachBillDrawsAtLeastTheBoundOfThePower(t *testing.T) {
@@ -36,14 +36,14 @@ func TestEachBillDrawsAtLeastTheBoundOfThePower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := view.Of(&view.Snapshot{Audit: found}, now).Summary.Audit
+	a := status.Of(&status.Snapshot{Audit: found}, now).Summary.Audit
 	if a.BoundWatts == nil || *a.BoundWatts <= 0 || a.Now.Watts == nil {
 		t.Fatalf("the bound is %v W, the nodes draw %v W; both must be known", a.BoundWatts, a.Now.Watts)
 	}
 	if found.Requested != 2700 || found.Sizes["m5.2xlarge"] < 3920 {
 		t.Errorf("%d milli-CPU requested, sizes %v; want 2700 and the nodes' types", found.Requested, found.Sizes)
 	}
-	for name, b := range map[string]view.Bill{"now": a.Now, "moved": a.Moved, "cheapest": a.Cheapest} {
+	for name, b := range map[string]status.Bill{"now": a.Now, "moved": a.Moved, "cheapest": a.Cheapest} {
 		if b.Watts != nil && *b.Watts < *a.BoundWatts {
 			t.Errorf("%s: %v W, less than the bound of %v W", name, *b.Watts, *a.BoundWatts)
 		}

@@ -9,7 +9,7 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
@@ -49,7 +49,7 @@ type Options struct {
 	// Cycle is the width of a time bin.
 	Cycle time.Duration
 	// Show receives the items of the page each time that it may have changed.
-	Show func([]view.Item)
+	Show func([]status.Item)
 }
 
 // Run watches the cluster until ctx ends, and shows its state. It returns an error if nodes or pods may
@@ -69,13 +69,13 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("read the cluster: %w", err)
 	}
 	go books.run(ctx, from.touch)
-	var seen []view.Decision
+	var seen []status.Decision
 	for {
 		start := time.Now()
 		snapshot := from.snapshot()
 		snapshot.Audit, snapshot.Prices = books.last(snapshot.Nodes)
 		snapshot.Cycle, snapshot.Decisions = o.Cycle, seen
-		page := view.Of(snapshot, start)
+		page := status.Of(snapshot, start)
 		seen = page.Decisions
 		items, err := page.Items()
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // mostGone is the maximum number of deleted items that are remembered. A browser that has missed more
@@ -46,7 +46,7 @@ func newHub() *hub {
 }
 
 // put replaces the page, and wakes readers if it has changed.
-func (h *hub) put(items []view.Item) {
+func (h *hub) put(items []status.Item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := h.version + 1

@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // items returns nodes, each with a value: "a=1".
-func items(values ...string) []view.Item {
-	var all []view.Item
+func items(values ...string) []status.Item {
+	var all []status.Item
 	for _, v := range values {
-		all = append(all, view.Item{Section: "nodes", Key: v[:1], JSON: []byte(v[2:])})
+		all = append(all, status.Item{Section: "nodes", Key: v[:1], JSON: []byte(v[2:])})
 	}
 	return all
 }
@@ -95,9 +95,9 @@ func TestWhatIsKeptOfThatWhichHasGoneIsBounded(t *testing.T) {
 	h.put(items("a=1"))
 	version := h.since(0).version
 	for i := range 3 * mostGone / 100 {
-		var many []view.Item
+		var many []status.Item
 		for j := range 100 {
-			many = append(many, view.Item{Section: "nodes", Key: fmt.Sprintf("%d-%d", i, j), JSON: []byte("1")})
+			many = append(many, status.Item{Section: "nodes", Key: fmt.Sprintf("%d-%d", i, j), JSON: []byte("1")})
 		}
 		h.put(append(items("a=1"), many...))
 	}

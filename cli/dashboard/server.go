@@ -19,7 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 //go:embed page
@@ -70,7 +70,7 @@ func NewServer(o ServerOptions) *Server {
 }
 
 // Show replaces the page.
-func (s *Server) Show(items []view.Item) { s.hub.put(items) }
+func (s *Server) Show(items []status.Item) { s.hub.put(items) }
 
 func (s *Server) enter() bool {
 	if s.streams.Add(1) <= mostStreams {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // long is how long a test waits for something that should be immediate.
@@ -228,10 +228,10 @@ func TestAStreamBeginsWithAllAndContinuesWithWhatChanges(t *testing.T) {
 }
 
 // large returns n items of the given size.
-func large(n, bytes int, with string) []view.Item {
-	var all []view.Item
+func large(n, bytes int, with string) []status.Item {
+	var all []status.Item
 	for i := range n {
-		all = append(all, view.Item{Section: "nodes", Key: fmt.Sprint(i), JSON: []byte(`"` + strings.Repeat(with, bytes) + `"`)})
+		all = append(all, status.Item{Section: "nodes", Key: fmt.Sprint(i), JSON: []byte(`"` + strings.Repeat(with, bytes) + `"`)})
 	}
 	return all
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // source watches the objects of the page, and caches the parts that it needs.
@@ -89,8 +89,8 @@ func (s *source) ready(ctx context.Context) error {
 }
 
 // snapshot returns the current objects. They are shared and must not be modified.
-func (s *source) snapshot() *view.Snapshot {
-	snapshot := &view.Snapshot{
+func (s *source) snapshot() *status.Snapshot {
+	snapshot := &status.Snapshot{
 		Nodes: objectsOf[*corev1.Node](s.nodes), Pods: objectsOf[*corev1.Pod](s.pods), Fleets: objectsOf[*v1alpha1.NodeFleet](s.fleets),
 		Migrations: objectsOf[*v1alpha1.Migration](s.migrations), Policies: objectsOf[*v1alpha1.ReplicaPolicy](s.policies),
 		Pools: objectsOf[*v1alpha1.WorkerPool](s.pools), Profiles: objectsOf[*v1alpha1.MachineProfile](s.profiles),

@@ -3,11 +3,3 @@
 //
 // It only formats: it neither reads from a cluster nor decides anything.
 package explain
-
-// orUnknown returns a text, or "?" if it is empty.
-func orUnknown(text string) string {
-	if text == "" {
-		return "?"
-	}
-	return text
-}

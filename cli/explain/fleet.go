@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,8 +10,10 @@ import (
 	"text/tabwriter"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // Fleet prints the state of a fleet, its last decision, and why under-used machines stay.
@@ -19,11 +22,11 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "NodeFleet %s, class %s, mode %s\n", fleet.Name, fleet.Spec.Class, fleet.Spec.Mode)
 	fmt.Fprintf(&b, "%d machines, %d in flight, %d pods pending, $%s/h (machines for all its pods cost at least $%s/h)\n",
-		s.Machines, s.InFlight, s.PendingPods, orUnknown(s.Cost.DollarsPerHour), orUnknown(s.Cost.LowerBoundDollarsPerHour))
+		s.Machines, s.InFlight, s.PendingPods, cmp.Or(s.Cost.DollarsPerHour, "?"), cmp.Or(s.Cost.LowerBoundDollarsPerHour, "?"))
 	if s.Intent != nil {
 		fmt.Fprintf(&b, "In progress: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
 	}
-	writeConditions(&b, fleet)
+	writeConditions(&b, s.Conditions, v1alpha1.ConditionPaused, v1alpha1.FleetReady, v1alpha1.FleetPriced, v1alpha1.FleetLimited, v1alpha1.FleetDegraded)
 	writeDeferral(&b, s.Deferral)
 	writeDecision(&b, s.LastDecision)
 	writeKept(&b, s.Kept)
@@ -33,11 +36,11 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	return writeFlavors(w, s.Flavors)
 }
 
-func writeConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
-	kinds := []string{v1alpha1.ConditionPaused, v1alpha1.FleetReady, v1alpha1.FleetPriced, v1alpha1.FleetLimited, v1alpha1.FleetDegraded}
-	for _, kind := range kinds {
-		if c := meta.FindStatusCondition(fleet.Status.Conditions, kind); c != nil {
-			fmt.Fprintf(b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
+// writeConditions prints the conditions of some types, in that order.
+func writeConditions(b *strings.Builder, all []metav1.Condition, types ...string) {
+	for _, kind := range types {
+		if c := meta.FindStatusCondition(all, kind); c != nil {
+			fmt.Fprintln(b, status.NewCondition(c))
 		}
 	}
 }
@@ -47,7 +50,7 @@ func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 		b.WriteString("\nNo decision to buy or release machines yet.\n")
 		return
 	}
-	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
+	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", clockOf(d.Time.Time), d.Mode, d.Summary)
 	for _, buy := range d.Buys {
 		fmt.Fprintf(b, "  buy %d %s for %d pods: %s\n", buy.Count, buy.Flavor, buy.Pods, buy.Reason)
 		writePurchase(b, &buy)
@@ -79,7 +82,7 @@ func writeKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
 }
 
 func writeOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome) {
-	fmt.Fprintf(b, "  %s: $%s/h, %d pods pending, ready after %d s\n", name, orUnknown(o.DollarsPerHour), o.PendingPods, o.ReadySeconds)
+	fmt.Fprintf(b, "  %s: $%s/h, %d pods pending, ready after %d s\n", name, cmp.Or(o.DollarsPerHour, "?"), o.PendingPods, o.ReadySeconds)
 }
 
 func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
@@ -102,7 +105,7 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 			most = strconv.Itoa(int(f.Max))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n",
-			f.Name, orUnknown(f.PricePerHour), f.CPU, f.Memory, f.MaxPods, f.Machines, f.Min, most, lag, note)
+			f.Name, cmp.Or(f.PricePerHour, "?"), f.CPU, f.Memory, f.MaxPods, f.Machines, f.Min, most, lag, note)
 	}
 	return t.Flush()
 }

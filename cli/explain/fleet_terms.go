@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -49,10 +50,10 @@ func someOf(names []string, pods int32) string {
 
 func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	if r.KeepDollars != "" {
-		fmt.Fprintf(b, "    keeping it to the end of the next billing period would cost $%s, starting another machine $%s\n", r.KeepDollars, orUnknown(r.StartDollars))
+		fmt.Fprintf(b, "    keeping it to the end of the next billing period would cost $%s, starting another machine $%s\n", r.KeepDollars, cmp.Or(r.StartDollars, "?"))
 	}
 	if r.SavesDollars != "" {
-		fmt.Fprintf(b, "    saves $%s and costs $%s\n", r.SavesDollars, orUnknown(r.CostsDollars))
+		fmt.Fprintf(b, "    saves $%s and costs $%s\n", r.SavesDollars, cmp.Or(r.CostsDollars, "?"))
 	}
 }
 
@@ -74,6 +75,6 @@ func writeDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
 		writeDeferral(b, d.Deferral)
 	}
 	if d.SavesDollars != "" {
-		fmt.Fprintf(b, "  emptying or exchanging machines saves $%s and costs $%s\n", d.SavesDollars, orUnknown(d.CostsDollars))
+		fmt.Fprintf(b, "  emptying or exchanging machines saves $%s and costs $%s\n", d.SavesDollars, cmp.Or(d.CostsDollars, "?"))
 	}
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
+var update = flag.Bool("update", false, "write the golden file")
+
 // TestObjectsAreExplainedAsBefore compares what is printed of the objects in testdata/objects.yaml, from which the
-// dashboard's golden file is made too, with testdata/golden.txt: byte for byte. UPDATE=1 writes it again.
+// dashboard's golden file is made too, with testdata/golden.txt: byte for byte. -update writes it again.
 func TestObjectsAreExplainedAsBefore(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "status", "testdata", "objects.yaml"))
 	if err != nil {
@@ -51,7 +54,7 @@ func TestObjectsAreExplainedAsBefore(t *testing.T) {
 		got.WriteString("===\n")
 	}
 	const golden = "testdata/golden.txt"
-	if os.Getenv("UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}

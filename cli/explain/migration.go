@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -22,7 +23,7 @@ func MigrationLine(m *v1alpha1.Migration) string {
 		return m.Name + ": waits for the descheduler"
 	}
 	line := fmt.Sprintf("%s: %s", m.Name, phase)
-	if why := newest(m.Status.Conditions); why != "" {
+	if why := status.Latest(m.Status.Conditions); why != "" {
 		line += ": " + why
 	}
 	const widest = 150
@@ -30,26 +31,6 @@ func MigrationLine(m *v1alpha1.Migration) string {
 		line = strings.ToValidUTF8(line[:widest], "") + "..."
 	}
 	return line
-}
-
-// newest returns the message of the condition that changed last; ties go to the later step.
-func newest(conditions []metav1.Condition) (message string) {
-	var last *metav1.Condition
-	for _, kind := range migrationSteps {
-		if c := meta.FindStatusCondition(conditions, kind); c != nil && (last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime)) {
-			last = c
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return last.Message
-}
-
-// migrationSteps are the conditions in the order of the steps.
-var migrationSteps = []string{
-	v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped,
-	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
 }
 
 // MigrationSummary is a short form of a migration. Unknown numbers are omitted.
@@ -116,16 +97,9 @@ func (j MigrationSummary) Write(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "POD\tFROM\tTO\tNEW POD\tPHASE\tFROZEN\tDUMP\tSHIP\tRESTORE\tBYTES")
-	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Pod, orDash(j.From), orDash(j.To), orDash(j.NewPod), j.Phase,
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Pod, cmp.Or(j.From, "-"), cmp.Or(j.To, "-"), cmp.Or(j.NewPod, "-"), j.Phase,
 		inSeconds(j.FrozenSeconds), inSeconds(j.DumpSeconds), inSeconds(j.ShipSeconds), inSeconds(j.RestoreSeconds), inBytes(j.CheckpointBytes))
 	return t.Flush()
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func inSeconds(value *float64) string {
@@ -194,19 +168,19 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	s := &m.Status
 	j := NewMigrationSummary(m)
 	var b strings.Builder
-	fmt.Fprintf(&b, "Migration %s of pod %s, %s\n", m.Name, m.Spec.PodName, orUnknown(string(s.Phase)))
+	fmt.Fprintf(&b, "Migration %s of pod %s, %s\n", m.Name, m.Spec.PodName, cmp.Or(string(s.Phase), "?"))
 	if s.Plan == nil {
 		b.WriteString("Nothing was changed.\n")
 	} else {
-		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; the new pod is %s\n", s.Plan.SourceNode, orUnknown(j.To), s.Plan.Backend, s.Plan.RestoredPod)
+		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; the new pod is %s\n", s.Plan.SourceNode, cmp.Or(j.To, "?"), s.Plan.Backend, s.Plan.RestoredPod)
 		fmt.Fprintf(&b, "Started %s, deadline %s; order to the agents: %s\n",
-			s.Plan.StartedAt.UTC().Format("2006-01-02 15:04:05 MST"), s.Plan.DeadlineAt.UTC().Format("15:04:05"), s.Order)
+			clockOf(s.Plan.StartedAt.Time), s.Plan.DeadlineAt.UTC().Format("15:04:05"), s.Order)
 		for _, note := range s.Plan.Notes {
 			fmt.Fprintf(&b, "  %s\n", note)
 		}
 	}
 	b.WriteString("\n")
-	for _, kind := range migrationSteps {
+	for _, kind := range status.Steps {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
 			fmt.Fprintf(&b, "%s %s: %s (%s) %s\n", c.LastTransitionTime.UTC().Format("15:04:05"), c.Type, c.Status, c.Reason, c.Message)
 		}
@@ -214,7 +188,7 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	writeReports(&b, s)
 	if t := s.Measured; t != nil {
 		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d were sent over the network.\n",
-			orUnknown(t.FrozenSeconds), orUnknown(t.DumpSeconds), orUnknown(t.ShipSeconds), orUnknown(t.RestoreSeconds), orUnknown(t.TotalSeconds), t.CheckpointBytes, t.ShippedBytes)
+			cmp.Or(t.FrozenSeconds, "?"), cmp.Or(t.DumpSeconds, "?"), cmp.Or(t.ShipSeconds, "?"), cmp.Or(t.RestoreSeconds, "?"), cmp.Or(t.TotalSeconds, "?"), t.CheckpointBytes, t.ShippedBytes)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

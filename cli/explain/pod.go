@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -87,7 +88,7 @@ func (e Pod) Write(w io.Writer) error {
 	fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSCORE\tENERGY J\tRUNTIME S\tTRUST\t%sNOTE\n", header)
 	for _, n := range e.Nodes {
 		if !n.Known {
-			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\t%snothing is known about this machine type\n", n.Node, orUnknown(n.MachineType), n.Score, n.costText(e.Unit))
+			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\t%snothing is known about this machine type\n", n.Node, cmp.Or(n.MachineType, "?"), n.Score, n.costText(e.Unit))
 			continue
 		}
 		var notes []string
@@ -115,5 +116,5 @@ func (n *PodNode) costText(unit tariff.Unit) string {
 	if n.Cost != nil {
 		cost = unit.Format(*n.Cost)
 	}
-	return orUnknown(n.Zone) + "\t" + cost + "\t"
+	return cmp.Or(n.Zone, "?") + "\t" + cost + "\t"
 }

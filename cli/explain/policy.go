@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // Policy prints the last decision of a ReplicaPolicy, and its reasons.
@@ -21,11 +23,11 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	if s.StartUp != nil {
 		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %d pods\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
 	}
-	for _, c := range s.Conditions {
-		fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
+	for i := range s.Conditions {
+		fmt.Fprintln(&b, status.NewCondition(&s.Conditions[i]))
 	}
 	if o := s.LastObservation; o != nil {
-		fmt.Fprintf(&b, "\nMeasured, %s: %s\n", o.Time.UTC().Format("2006-01-02 15:04:05 MST"), policyFigures(o))
+		fmt.Fprintf(&b, "\nMeasured, %s: %s\n", clockOf(o.Time.Time), policyFigures(o))
 		for _, n := range o.Notes {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
@@ -40,12 +42,8 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 
 // policyFigures returns the measurements as one line.
 func policyFigures(o *v1alpha1.ReplicaObservation) string {
-	response := "?"
-	if o.ResponseTime != nil {
-		response = o.ResponseTime.Duration.String()
-	}
 	return fmt.Sprintf("%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %d replicas Ready",
-		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.SpecReplicas)
+		cmp.Or(o.ArrivalRate, "?"), durationOr(o.ResponseTime, "?"), cmp.Or(o.QueueLength, "?"), cmp.Or(o.UtilizationPercent, "?"), o.ReadyReplicas, o.SpecReplicas)
 }
 
 func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
@@ -53,9 +51,10 @@ func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 		b.WriteString("\nNo decision yet.\n")
 		return
 	}
-	fmt.Fprintf(b, "\nLast decision, %s, mode %s: from %d to %d replicas\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.From, d.To)
-	for _, r := range d.Reasons {
-		fmt.Fprintf(b, "  %s\n", r)
+	shown := status.OfPolicy("", d)
+	fmt.Fprintf(b, "\nLast decision, %s, mode %s: %s\n", clockOf(d.Time.Time), d.Mode, shown.Summary)
+	for _, reason := range shown.Terms {
+		fmt.Fprintf(b, "  %s\n", reason)
 	}
 	fmt.Fprintf(b, "  based on: %s\n", policyFigures(&d.Observation))
 	writePolicyOutcome(b, "expected", &d.Expected)
@@ -67,10 +66,6 @@ func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 }
 
 func writePolicyOutcome(b *strings.Builder, name string, o *v1alpha1.ReplicaOutcome) {
-	response := "?"
-	if o.ResponseTime != nil {
-		response = o.ResponseTime.Duration.String()
-	}
 	fmt.Fprintf(b, "  %s: %s requests/s, response time %s, utilisation %s %%, all Ready after %d s\n",
-		name, orUnknown(o.ArrivalRate), response, orUnknown(o.UtilizationPercent), o.ReadySeconds)
+		name, cmp.Or(o.ArrivalRate, "?"), durationOr(o.ResponseTime, "?"), cmp.Or(o.UtilizationPercent, "?"), o.ReadySeconds)
 }

@@ -1,34 +1,31 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // Pool prints the state of a WorkerPool, its last decision, and what it has learned.
 func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
-	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, orUnknown(string(s.Phase)))
+	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, cmp.Or(string(s.Phase), "?"))
 	fmt.Fprintf(&b, "%d workers connected, %d starting, %d draining; %d to %d allowed\n",
 		s.Workers.Connected, s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
 	if q := s.Queue; q != nil {
 		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
-			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)
+			q.Address, q.Waiting, cmp.Or(s.ShortageCores, "?"), q.Running, q.Done, q.WorkersLost)
 	}
-	for _, kind := range []string{v1alpha1.ConditionPaused, v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
-		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
-			fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
+	writeConditions(&b, s.Conditions, v1alpha1.ConditionPaused, v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded)
 	writeWorkers(&b, s.LastDecision)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
@@ -44,18 +41,13 @@ func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
 		b.WriteString("\nNo decision to resize the pool yet.\n")
 		return
 	}
-	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode)
-	if d.Add > 0 {
-		fmt.Fprintf(b, "  add %d workers", d.Add)
-		if d.Flavor != "" {
-			fmt.Fprintf(b, " of flavor %s", d.Flavor)
-		}
-	} else {
-		fmt.Fprintf(b, "  drain %s", strings.Join(d.Drain, ", "))
+	shown := status.OfPool("", d)
+	if d.Add <= 0 {
+		shown.Summary = fmt.Sprintf("drain %s: %s", strings.Join(d.Drain, ", "), d.Reason)
 	}
-	fmt.Fprintf(b, ": %s\n  %d tasks waited, %d were expected to wait at the end of the initialisation time\n", d.Reason, d.Waiting, d.WaitingThen)
-	for _, r := range d.Rejected {
-		fmt.Fprintf(b, "  rejected %s: %s\n", r.Name, r.Reason)
+	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n", clockOf(d.Time.Time), d.Mode)
+	for _, line := range append([]string{shown.Summary}, shown.Terms...) {
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 	fmt.Fprintf(b, "  expected: connected after %s\n  measured: %s\n", durationOr(d.ExpectedReady, "-"), durationOr(d.MeasuredReady, "not yet"))
 }
@@ -99,11 +91,7 @@ func writeInitTimes(w io.Writer, times []v1alpha1.WorkerInitTime) error {
 	fmt.Fprintln(t, "\nFLAVOR\tINIT TIME\tNODE\tIMAGE\tCONNECT\tWORKERS")
 	for i := range times {
 		f := &times[i]
-		name := f.Flavor
-		if name == "" {
-			name = "-"
-		}
-		fmt.Fprintf(t, "%s\t%v ± %v\t%v\t%v\t%v\t%d\n", name, f.Mean.Duration, f.Deviation.Duration, f.Node.Duration, f.Image.Duration, f.Connect.Duration, f.Samples)
+		fmt.Fprintf(t, "%s\t%v ± %v\t%v\t%v\t%v\t%d\n", cmp.Or(f.Flavor, "-"), f.Mean.Duration, f.Deviation.Duration, f.Node.Duration, f.Image.Duration, f.Connect.Duration, f.Samples)
 	}
 	return t.Flush()
 }

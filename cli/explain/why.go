@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -57,7 +59,7 @@ func NewWhy(in *WhyInput) Why {
 	pod := in.Pod
 	w := Why{Name: world.PodName(pod), Phase: string(pod.Status.Phase), Scheduler: pod.Spec.SchedulerName}
 	switch {
-	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+	case class.Ended(pod):
 		w.Placement = newPlacement(in)
 	case pod.Spec.NodeName == "":
 		w.Pending = newPending(in)
@@ -70,7 +72,7 @@ func NewWhy(in *WhyInput) Why {
 // Write prints the answers as sections, one for each question.
 func (w Why) Write(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, orNone(w.Phase), orNone(w.Scheduler))
+	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, cmp.Or(w.Phase, "none"), cmp.Or(w.Scheduler, "none"))
 	if w.Pending != nil {
 		w.Pending.write(&b)
 	}
@@ -116,10 +118,3 @@ func writeTallies(b *strings.Builder, indent string, all []Tally) {
 }
 
 func clockOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}

@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/purchase"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
@@ -234,13 +235,9 @@ func rejection(f *FleetInput, pod string) string {
 
 // problems returns the conditions of a fleet that report a problem.
 func problems(f *v1alpha1.NodeFleet) (all []string) {
-	for _, c := range f.Status.Conditions {
-		wrong := metav1.ConditionFalse
-		if c.Type == v1alpha1.FleetLimited || c.Type == v1alpha1.FleetDegraded {
-			wrong = metav1.ConditionTrue
-		}
-		if c.Status == wrong {
-			all = append(all, fmt.Sprintf("%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message))
+	for i := range f.Status.Conditions {
+		if c := status.NewCondition(&f.Status.Conditions[i]); !c.OK {
+			all = append(all, c.String())
 		}
 	}
 	return all

@@ -123,7 +123,7 @@ func (w NodeWhy) Write(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "\nPOD\tMAY LEAVE BY\tOR WHY NOT")
 	for _, p := range w.Pods {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Pod, orNone(strings.Join(p.Ways, ", ")), p.Held)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Pod, cmp.Or(strings.Join(p.Ways, ", "), "none"), p.Held)
 	}
 	return t.Flush()
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -83,10 +84,8 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 func newPending(in *WhyInput) *Pending {
 	pod := in.Pod
 	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(c)
-		}
+	if c := status.Unscheduled(pod); c != nil {
+		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c)
 	}
 	if !p.Since.IsZero() {
 		p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
@@ -96,7 +95,7 @@ func newPending(in *WhyInput) *Pending {
 		p.Held = fmt.Sprintf("scheduling gate %s must be removed first, by the controller that has set it", pod.Spec.SchedulingGates[0].Name)
 		return p
 	case p.Scheduler == nil:
-		p.Held = fmt.Sprintf("scheduler %s has not reported on it yet: it is busy, or no scheduler of that name runs", orNone(pod.Spec.SchedulerName))
+		p.Held = fmt.Sprintf("scheduler %s has not reported on it yet: it is busy, or no scheduler of that name runs", cmp.Or(pod.Spec.SchedulerName, "none"))
 	}
 	if refusals, err := in.View.Refusals(pod); err != nil {
 		p.Held = err.Error()

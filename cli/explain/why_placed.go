@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func newPlacement(in *WhyInput) *Placement {
 		}
 	}
 	if len(p.Because) == 0 && p.Node != "" {
-		add("scheduler %s bound it; its Event has expired", orNone(pod.Spec.SchedulerName))
+		add("scheduler %s bound it; its Event has expired", cmp.Or(pod.Spec.SchedulerName, "none"))
 	}
 	if name := pod.Annotations[v1alpha1.AnnotationMigrationName]; name != "" {
 		add("Migration %s moved it there", name)
@@ -62,7 +63,7 @@ func newPlacement(in *WhyInput) *Placement {
 }
 
 func (p *Placement) write(b *strings.Builder) {
-	fmt.Fprintf(b, "\nWhy is it on node %s?\n", orNone(p.Node))
+	fmt.Fprintf(b, "\nWhy is it on node %s?\n", cmp.Or(p.Node, "none"))
 	for _, text := range p.Because {
 		fmt.Fprintf(b, "  %s\n", text)
 	}

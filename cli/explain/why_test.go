@@ -158,6 +158,22 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 	}
 }
 
+func TestTheProblemsOfAFleetAreTheConditionsThatAreNotWell(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: "R", Message: "m"}
+	}
+	f := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
+		f.Status.Conditions = []metav1.Condition{
+			condition(v1alpha1.FleetReady, metav1.ConditionTrue), condition(v1alpha1.ConditionPaused, metav1.ConditionTrue), condition(v1alpha1.FleetPriced, metav1.ConditionFalse),
+			condition(v1alpha1.FleetLimited, metav1.ConditionTrue), condition(v1alpha1.FleetDegraded, metav1.ConditionFalse),
+		}
+	})
+	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Problems
+	if diff := cmp.Diff([]string{"Paused: True (R) m", "Priced: False (R) m", "Limited: True (R) m"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	f := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
 		more := f.Status.Flavors[1]

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/status"
 )
 
 // ErrStopped is the error when the wait is cancelled.
@@ -82,9 +83,6 @@ func followOnce(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, 
 func done(now, m *v1alpha1.Migration, show func(*v1alpha1.Migration)) bool {
 	now.DeepCopyInto(m)
 	show(m)
-	switch m.Status.Phase {
-	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
-		return true
-	}
-	return false
+	ended, _ := status.Ended(m.Status.Phase)
+	return ended
 }

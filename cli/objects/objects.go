@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // Objects are the objects of a cluster, each kind in the order in which it was read. It is a [client.Reader] that lists
@@ -90,7 +91,7 @@ func (o *Objects) Add(object any) {
 	case *corev1.Node:
 		o.Nodes = append(o.Nodes, *stripNode(x))
 	case *corev1.Pod:
-		if x.Status.Phase != corev1.PodSucceeded && x.Status.Phase != corev1.PodFailed {
+		if !class.Ended(x) {
 			if len(o.Pods) == cap(o.Pods) { // append would copy them more often
 				o.Pods = slices.Grow(o.Pods, max(1024, len(o.Pods)))
 			}

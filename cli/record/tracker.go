@@ -253,7 +253,7 @@ func archOf(pod *corev1.Pod) string {
 // endOf returns when a pod ended, which is when the last of its containers did or else now, and
 // whether it has ended.
 func endOf(pod *corev1.Pod, now time.Time) (time.Time, bool) {
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	if !class.Ended(pod) {
 		return time.Time{}, false
 	}
 	var last time.Time

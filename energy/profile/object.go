@@ -114,6 +114,24 @@ func (p StatedPower) Add(o *v1alpha1.MachineProfile) error {
 	return nil
 }
 
+// OfType returns the power model of a machine type: that of its profile, else that of the built-in table; false if
+// neither has the type.
+func (p StatedPower) OfType(machineType string) (energy.Model, bool) {
+	if m, stated := p[machineType]; stated {
+		return m, true
+	}
+	return energy.BuiltIn().MachineType(machineType)
+}
+
+// Of returns the power model of a machine by its type, or else by its number of cores.
+func (p StatedPower) Of(machineType string, cores float64) energy.Model {
+	if m, known := p.OfType(machineType); known {
+		return m
+	}
+	m, _ := energy.BuiltIn().CPUs("", "", cores)
+	return m
+}
+
 // PowerOf parses the power model of a MachineProfile. It returns the zero value if there is none. The error names the
 // field.
 func PowerOf(o *v1alpha1.MachineProfile) (energy.Model, error) {

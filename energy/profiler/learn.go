@@ -122,16 +122,11 @@ func (r *round) fit() map[string]learned {
 // power returns the power model of a machine type, for energy that was not measured: that of its
 // profile, else of the table by type, else the mean of all CPUs.
 func (r *round) power(machineType string, threads int) energy.Model {
-	if o := r.profiles[machineType]; o != nil && o.Spec.Power != nil {
-		if m, err := profile.PowerOf(o); err == nil {
-			return m
-		}
+	stated := profile.StatedPower{}
+	if o := r.profiles[machineType]; o != nil {
+		_ = stated.Add(o) // an invalid profile reports that in its own status
 	}
-	if m, known := energy.BuiltIn().MachineType(machineType); known {
-		return m
-	}
-	m, _ := energy.BuiltIn().CPUs("", "", float64(threads))
-	return m
+	return stated.Of(machineType, float64(threads))
 }
 
 // refit writes the learned models to the status of a profile. It first writes their digest to the

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	dashview "supercargo.dev/supercargo/cli/dashboard/view"
+	dashview "supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 

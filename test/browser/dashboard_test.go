@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"supercargo.dev/supercargo/cli/dashboard"
-	dashview "supercargo.dev/supercargo/cli/dashboard/view"
+	dashview "supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

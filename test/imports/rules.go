@@ -27,7 +27,7 @@ var pure = []string{
 	"autoscaler/worker/workerdecide",
 	"autoscaler/worker/workqueue/answer",
 	"cli/audit",
-	"cli/dashboard/view",
+	"cli/status",
 	"cli/planfile",
 	"descheduler/agent/agentdecide",
 	"descheduler/budget",

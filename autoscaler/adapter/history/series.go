@@ -19,6 +19,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
@@ -71,7 +72,7 @@ func Of(nodes []*corev1.Node, pods []*corev1.Pod) State {
 		on[node.Name] = &load{requested: corev1.ResourceList{}}
 	}
 	for _, pod := range pods {
-		if l := on[pod.Spec.NodeName]; l != nil && !ended(pod) {
+		if l := on[pod.Spec.NodeName]; l != nil && !class.Ended(pod) {
 			l.add(pod)
 		}
 	}
@@ -88,7 +89,7 @@ func Of(nodes []*corev1.Node, pods []*corev1.Pod) State {
 func OfPods(pods []*corev1.Pod, most int) State {
 	state := State{}
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" || ended(pod) {
+		if pod.Spec.NodeName == "" || class.Ended(pod) {
 			continue
 		}
 		k := Key{Name: PodRequested, Node: pod.Spec.NodeName, Resource: string(corev1.ResourceCPU), Namespace: pod.Namespace, Pod: pod.Name}
@@ -102,10 +103,6 @@ func OfPods(pods []*corev1.Pod, most int) State {
 		}
 	}
 	return state
-}
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // load is the sum over the pods on a node.

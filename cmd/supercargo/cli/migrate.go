@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/cli/migrate"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/movable"
 )
@@ -171,7 +172,7 @@ func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, st
 	if err := command.PrintAs(stdout, flags.output, explain.NewMigrationSummary(m)); err != nil {
 		return err
 	}
-	if phase := m.Status.Phase; phase == v1alpha1.MigrationRefused || phase == v1alpha1.MigrationRolledBack {
+	if _, failed := status.Ended(m.Status.Phase); failed {
 		return fmt.Errorf("pod %s was not moved: %s", name, whyEnded(m))
 	}
 	return nil

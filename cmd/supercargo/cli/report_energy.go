@@ -297,7 +297,7 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.ratedWatts)},
 	}}
 	if r.flags.power == powerquery.Modelled {
-		o.Power = powerquery.Model{Querier: client, Power: r.modelled}
+		o.Power = powerquery.Model{Querier: client, Power: r.power.Of}
 	}
 	var progress func(done, all int)
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -348,29 +348,11 @@ func statedPower(path string) (profile.StatedPower, error) {
 	return power, err
 }
 
-// typed returns the power model of a machine type, from a profile or else from the table; false if
-// neither has the type.
-func (r *energyReport) typed(machineType string) (energy.Model, bool) {
-	if m, stated := r.power[machineType]; stated {
-		return m, true
-	}
-	return energy.BuiltIn().MachineType(machineType)
-}
-
-// modelled returns the power model of a machine by its type, or else by its number of cores.
-func (r *energyReport) modelled(machineType string, cores float64) energy.Model {
-	if m, ok := r.typed(machineType); ok {
-		return m
-	}
-	m, _ := energy.BuiltIn().CPUs("", "", cores)
-	return m
-}
-
 // publish prints the bill and writes the page.
 func (r *energyReport) publish(stdout io.Writer) error {
 	report := bill.Report{
 		Bill: bill.Make(r.observed, r.prices, func(machineType string) (energy.Watts, bool) {
-			m, ok := r.typed(machineType)
+			m, ok := r.power.OfType(machineType)
 			return m.Idle, ok
 		}),
 		PowerFrom: r.powerFrom, Dropped: r.tally.Counts, HasPrice: r.prices.Price.Known(), HasCarbon: r.prices.Carbon.Known(),

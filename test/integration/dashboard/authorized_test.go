@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/dashboard"
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -252,10 +252,10 @@ func TestTheDashboardsAccountReadsAllThatThePageShowsAndNoSecrets(t *testing.T) 
 	answer := d.ask("/events", "", cookie)
 	r := &reader{in: bufio.NewReader(answer.Body), items: map[string]json.RawMessage{}}
 	r.until(t, "two nodes are shown, and an audit", func() bool {
-		s := read[view.Summary](t, r, "summary/")
+		s := read[status.Summary](t, r, "summary/")
 		return s.Nodes == 2 && s.Audit != nil
 	})
-	s := read[view.Summary](t, r, "summary/")
+	s := read[status.Summary](t, r, "summary/")
 	for _, note := range append(s.Notes, s.Audit.Notes...) {
 		if strings.Contains(note, "allowed") || strings.Contains(note, "permission") || strings.Contains(note, "forbidden") {
 			t.Errorf("the account lacks a permission: %s", note)

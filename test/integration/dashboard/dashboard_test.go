@@ -25,7 +25,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/dashboard"
-	"supercargo.dev/supercargo/cli/dashboard/view"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
@@ -158,17 +158,17 @@ func read[T any](t *testing.T, r *reader, name string) (item T) {
 }
 
 // where returns the node on whose bar a pod is shown, and the pod.
-func (r *reader) where(t *testing.T, pod string) (string, view.Pod) {
+func (r *reader) where(t *testing.T, pod string) (string, status.Pod) {
 	t.Helper()
 	for name := range r.items {
 		if strings.HasPrefix(name, "nodes/") {
-			n := read[view.Node](t, r, name)
-			if i := slices.IndexFunc(n.Pods, func(p view.Pod) bool { return p.Name == pod }); i >= 0 {
+			n := read[status.Node](t, r, name)
+			if i := slices.IndexFunc(n.Pods, func(p status.Pod) bool { return p.Name == pod }); i >= 0 {
 				return n.Name, n.Pods[i]
 			}
 		}
 	}
-	return "", view.Pod{}
+	return "", status.Pod{}
 }
 
 func batchPod(name, cpu string) *corev1.Pod {
@@ -186,7 +186,7 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{Nodes: playground.Fleet(5)})
 	c := clientOf(t, p.Config())
 	r := listen(t, run(t, c))
-	r.until(t, "five nodes are shown", func() bool { return read[view.Summary](t, r, "summary/").Nodes == 5 })
+	r.until(t, "five nodes are shown", func() bool { return read[status.Summary](t, r, "summary/").Nodes == 5 })
 
 	testapi.Create(t, c, batchPod("job", "500m"))
 	r.until(t, "the pod is on a bar", func() bool { node, _ := r.where(t, "default/job"); return node != "" })
@@ -208,7 +208,7 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 		return ""
 	}
 	r.until(t, "the pod that is too large waits, and why is said", func() bool { return waiting() != "" })
-	if got := read[view.Pending](t, r, waiting()); got.Pods != 1 || !slices.Equal(got.Names, []string{"default/giant"}) {
+	if got := read[status.Pending](t, r, waiting()); got.Pods != 1 || !slices.Equal(got.Names, []string{"default/giant"}) {
 		t.Errorf("%+v waits, want the giant", got)
 	}
 
@@ -218,10 +218,10 @@ func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	r.until(t, "both pods have gone", func() bool { node, _ := r.where(t, "default/job"); return node == "" && waiting() == "" })
 
 	r.until(t, "the cluster is audited", func() bool {
-		a := read[view.Summary](t, r, "summary/").Audit
+		a := read[status.Summary](t, r, "summary/").Audit
 		return a != nil && a.At > 0
 	})
-	s := read[view.Summary](t, r, "summary/")
+	s := read[status.Summary](t, r, "summary/")
 	// One node of each type: 0.0198 + 0.0686 + 0.1371 + 0.2746 + 0.5479.
 	if got := fmt.Sprintf("%.4f", s.Dollars); got != "1.0480" || s.Audit.Bound > s.Audit.Now.Dollars {
 		t.Errorf("$%s an hour, at least %v of %v; want $1.0480, and the bound not above what is paid", got, s.Audit.Bound, s.Audit.Now.Dollars)
@@ -271,8 +271,8 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 		testapi.Create(t, c, &o)
 	}
 	r.until(t, "one of each kind is shown", func() bool {
-		return read[view.Fleet](t, r, "fleets/batch").Name != "" && read[view.Migration](t, r, "migrations/default/move").Pod == "default/p" &&
-			read[view.Policy](t, r, "policies/default/web").Max == 3 && read[view.Pool](t, r, "pools/default/blast").Max == 3
+		return read[status.Fleet](t, r, "fleets/batch").Name != "" && read[status.Migration](t, r, "migrations/default/move").Pod == "default/p" &&
+			read[status.Policy](t, r, "policies/default/web").Max == 3 && read[status.Pool](t, r, "pools/default/blast").Max == 3
 	})
 
 	var fleet v1alpha1.NodeFleet
@@ -292,9 +292,9 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 		testapi.Create(t, c, o)
 	}
 	r.until(t, "what is decided and told is shown", func() bool {
-		return read[view.Decision](t, r, "decisions/NodeFleet/batch/1").Summary == "buy 3 large" && read[view.Decision](t, r, "decisions/Event/default/bought").Summary == "Buying: 3 large"
+		return read[status.Decision](t, r, "decisions/NodeFleet/batch/1").Summary == "buy 3 large" && read[status.Decision](t, r, "decisions/Event/default/bought").Summary == "Buying: 3 large"
 	})
-	if got := read[view.Fleet](t, r, "fleets/batch").Machines; got != 3 {
+	if got := read[status.Fleet](t, r, "fleets/batch").Machines; got != 3 {
 		t.Errorf("%d machines, want 3", got)
 	}
 	if _, is := r.items["decisions/Event/default/other"]; is {
@@ -315,7 +315,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 	config.Impersonate.UserName = "viewer"
 	viewer := clientOf(t, config)
 
-	if err := dashboard.Run(t.Context(), dashboard.Options{Client: viewer, Cycle: time.Minute, Show: func([]view.Item) {}}); err == nil || !strings.Contains(err.Error(), "watch Nodes") {
+	if err := dashboard.Run(t.Context(), dashboard.Options{Client: viewer, Cycle: time.Minute, Show: func([]status.Item) {}}); err == nil || !strings.Contains(err.Error(), "watch Nodes") {
 		t.Errorf("without any right: %v, want that nodes may not be watched", err)
 	}
 	for _, o := range []client.Object{role, binding} {
@@ -324,7 +324,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 	r := listen(t, run(t, viewer))
 	const note = "NodeFleets are not shown: the user is not allowed to list and watch them"
 	r.until(t, "two nodes and the note are shown", func() bool {
-		s := read[view.Summary](t, r, "summary/")
+		s := read[status.Summary](t, r, "summary/")
 		return s.Nodes == 2 && slices.Contains(s.Notes, note)
 	})
 }

@@ -1,11 +1,14 @@
-// Package view computes what the dashboard shows of a cluster at a time. It is a pure function of the
-// objects and the time; the page only formats its result.
+// Package status says what is shown of the objects of a cluster: a [Page] for the dashboard, of which `supercargo
+// explain` prints conditions, steps and decisions too. It is a pure function of the objects and the time; the page and
+// the command only format its result.
 //
 // Only the fields of [Page] leave the cluster through the dashboard. They do not contain environment
 // variables, commands, Secrets or ConfigMaps.
-package view
+package status
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,11 +61,24 @@ type Page struct {
 // Of returns the page for a snapshot at a time. Cost: O(n log n) for n objects.
 func Of(s *Snapshot, now time.Time) *Page {
 	p := &Page{
-		Nodes: nodes(s, now), Pending: pending(s.Pods), Fleets: fleets(s.Fleets), Decisions: Remember(s.Decisions, decisions(s)),
-		Migrations: migrations(s.Migrations), Policies: policies(s.Policies), Pools: pools(s.Pools),
+		Nodes: nodes(s, now), Pending: pending(s.Pods), Decisions: Remember(s.Decisions, decisions(s)),
+		Fleets:     sorted(s.Fleets, fleetOf, func(f *Fleet) string { return f.Name }),
+		Policies:   sorted(s.Policies, policyOf, func(p *Policy) string { return p.Name }),
+		Pools:      sorted(s.Pools, poolOf, func(p *Pool) string { return p.Name }),
+		Migrations: migrations(s.Migrations),
 	}
 	p.Summary = summary(s, p)
 	return p
+}
+
+// sorted returns what is shown of each object, sorted by name.
+func sorted[O, S any](all []O, of func(O) S, name func(*S) string) []S {
+	shown := make([]S, 0, len(all))
+	for _, o := range all {
+		shown = append(shown, of(o))
+	}
+	slices.SortFunc(shown, func(a, b S) int { return cmp.Compare(name(&a), name(&b)) })
+	return shown
 }
 
 // seconds returns a time in seconds since 1970; 0 for the zero time.

@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"cmp"
@@ -53,11 +53,14 @@ const (
 	stepToCome = "To come"
 )
 
-// steps are the conditions of a migration, in the order of the steps.
-var steps = []string{
+// Steps are the conditions of a migration, in the order of the steps. The last one says how it ended.
+var Steps = []string{
 	v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped,
-	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp,
+	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
 }
+
+// steps are those that the page shows.
+var steps = Steps[:len(Steps)-1]
 
 // migrations returns the running migrations, then the ended ones, the latest first in each group, at
 // most 100.
@@ -84,12 +87,7 @@ func migrationOf(o *v1alpha1.Migration) Migration {
 		Name: o.Namespace + "/" + o.Name, Pod: o.Namespace + "/" + o.Spec.PodName, To: o.Spec.TargetNode, Method: string(o.Spec.Method),
 		Phase: cmp.Or(string(s.Phase), string(v1alpha1.MigrationPending)), Created: seconds(o.CreationTimestamp.Time),
 	}
-	switch s.Phase {
-	case v1alpha1.MigrationSucceeded:
-		m.Ended = true
-	case v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
-		m.Ended, m.Failed = true, true
-	}
+	m.Ended, m.Failed = Ended(s.Phase)
 	if s.Plan != nil {
 		m.From, m.Deadline = s.Plan.SourceNode, seconds(s.Plan.DeadlineAt.Time)
 	}
@@ -99,7 +97,7 @@ func migrationOf(o *v1alpha1.Migration) Migration {
 	if t := s.Measured; t != nil {
 		m.FrozenSeconds, m.TotalSeconds, m.Bytes = t.FrozenSeconds, t.TotalSeconds, t.CheckpointBytes
 	}
-	m.Steps, m.Message = stepsOf(s.Conditions, m.Ended), said(s.Conditions)
+	m.Steps, m.Message = stepsOf(s.Conditions, m.Ended), Latest(s.Conditions)
 	return m
 }
 
@@ -132,16 +130,19 @@ func stepsOf(conditions []metav1.Condition, ended bool) []Step {
 	return all
 }
 
-// said returns the message of the condition that changed last; ties go to the later step.
-func said(conditions []metav1.Condition) string {
-	var last *metav1.Condition
-	for _, name := range append(slices.Clone(steps), v1alpha1.MigrationFinished) {
-		if c := meta.FindStatusCondition(conditions, name); c != nil && (last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime)) {
-			last = c
+// Latest returns the message of the condition that changed last; ties go to the later step.
+func Latest(conditions []metav1.Condition) string {
+	var last metav1.Condition
+	for _, name := range Steps {
+		if c := meta.FindStatusCondition(conditions, name); c != nil && !c.LastTransitionTime.Before(&last.LastTransitionTime) {
+			last = *c
 		}
 	}
-	if last == nil {
-		return ""
-	}
 	return last.Message
+}
+
+// Ended reports whether a migration in a phase has ended, and whether without moving the pod.
+func Ended(phase v1alpha1.MigrationPhase) (ended, failed bool) {
+	failed = phase == v1alpha1.MigrationRolledBack || phase == v1alpha1.MigrationRefused
+	return failed || phase == v1alpha1.MigrationSucceeded, failed
 }

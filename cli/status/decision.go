@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"cmp"
@@ -69,12 +69,12 @@ func decisions(s *Snapshot) []Decision {
 	}
 	for _, o := range s.Policies {
 		if d := o.Status.LastDecision; d != nil {
-			all = append(all, ofPolicy(o.Namespace+"/"+o.Name, d))
+			all = append(all, OfPolicy(o.Namespace+"/"+o.Name, d))
 		}
 	}
 	for _, o := range s.Pools {
 		if d := o.Status.LastDecision; d != nil {
-			all = append(all, ofPool(o.Namespace+"/"+o.Name, d))
+			all = append(all, OfPool(o.Namespace+"/"+o.Name, d))
 		}
 	}
 	for _, e := range s.Events {
@@ -157,7 +157,8 @@ func doing(i *v1alpha1.FleetIntent) string {
 	return strings.Join(parts, "; ")
 }
 
-func ofPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
+// OfPolicy returns a decision about the policy of that name.
+func OfPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
 	shown := Decision{
 		Key: fmt.Sprintf("ReplicaPolicy/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "ReplicaPolicy " + name, Mode: string(d.Mode),
 		Summary: fmt.Sprintf("from %d to %d replicas", d.From, d.To), Terms: d.Reasons, Open: d.Measured == nil,
@@ -182,7 +183,8 @@ func ofPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
 	return shown
 }
 
-func ofPool(name string, d *v1alpha1.WorkerDecision) Decision {
+// OfPool returns a decision about the pool of that name.
+func OfPool(name string, d *v1alpha1.WorkerDecision) Decision {
 	shown := Decision{
 		Key: fmt.Sprintf("WorkerPool/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "WorkerPool " + name, Mode: string(d.Mode),
 		Summary: fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason), Open: d.MeasuredReady == nil,

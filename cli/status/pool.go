@@ -1,11 +1,6 @@
-package view
+package status
 
-import (
-	"cmp"
-	"slices"
-
-	"supercargo.dev/supercargo/api/v1alpha1"
-)
+import "supercargo.dev/supercargo/api/v1alpha1"
 
 // Pool is a WorkerPool and the queue of its manager.
 type Pool struct {
@@ -30,24 +25,18 @@ type Pool struct {
 	Conditions  []Condition `json:"conditions"`
 }
 
-// pools returns the pools, sorted by name.
-func pools(all []*v1alpha1.WorkerPool) []Pool {
-	shown := make([]Pool, 0, len(all))
-	for _, o := range all {
-		s := &o.Status
-		p := Pool{
-			Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), ShortageCores: s.ShortageCores,
-			Connected: s.Workers.Connected, Starting: s.Workers.Starting, Draining: s.Workers.Draining, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
-			Conditions: conditions(s.Conditions),
-		}
-		if q := s.Queue; q != nil {
-			p.Known, p.Waiting, p.Running, p.Done = true, q.Waiting, q.Running, q.Done
-		}
-		if s.SilentSince != nil {
-			p.SilentSince = seconds(s.SilentSince.Time)
-		}
-		shown = append(shown, p)
+func poolOf(o *v1alpha1.WorkerPool) Pool {
+	s := &o.Status
+	p := Pool{
+		Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), ShortageCores: s.ShortageCores,
+		Connected: s.Workers.Connected, Starting: s.Workers.Starting, Draining: s.Workers.Draining, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
+		Conditions: Conditions(s.Conditions),
 	}
-	slices.SortFunc(shown, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
-	return shown
+	if q := s.Queue; q != nil {
+		p.Known, p.Waiting, p.Running, p.Done = true, q.Waiting, q.Running, q.Done
+	}
+	if s.SilentSince != nil {
+		p.SilentSince = seconds(s.SilentSince.Time)
+	}
+	return p
 }

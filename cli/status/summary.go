@@ -1,7 +1,9 @@
-package view
+package status
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // Summary is the totals of the cluster. Prices are in dollars per hour.
@@ -124,7 +126,7 @@ func hasWork(n *Node) bool { return len(n.Pods) > 0 && n.Pods[0].Class != system
 
 func countPending(pods []*corev1.Pod) (n int) {
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && !ended(pod) {
+		if pod.Spec.NodeName == "" && !class.Ended(pod) {
 			n++
 		}
 	}

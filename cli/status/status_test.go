@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"encoding/json"
@@ -282,7 +282,7 @@ func TestManyReasonsAndNamesAreBounded(t *testing.T) {
 	}
 }
 
-func fleetOf(d *v1alpha1.FleetDecision) *v1alpha1.NodeFleet {
+func fleetWith(d *v1alpha1.FleetDecision) *v1alpha1.NodeFleet {
 	return &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "f"}, Spec: v1alpha1.NodeFleetSpec{Mode: v1alpha1.FleetAct, Class: v1alpha1.FleetAny}, Status: v1alpha1.NodeFleetStatus{LastDecision: d}}
 }
 
@@ -295,7 +295,7 @@ func TestADecisionOfAFleetHasItsTermsAndItsOutcome(t *testing.T) {
 		Expected: v1alpha1.Outcome{DollarsPerHour: "0.4", ReadySeconds: 60, PendingPods: 1},
 	}
 	s := with(nil)
-	s.Fleets = []*v1alpha1.NodeFleet{fleetOf(d)}
+	s.Fleets = []*v1alpha1.NodeFleet{fleetWith(d)}
 	got := Of(s, now).Decisions[0]
 	want := Decision{
 		Key: "NodeFleet/f/3", At: now.Add(-time.Minute).UnixMilli(), Object: "NodeFleet f", Mode: "Observe", Summary: "buy 2", Open: true,
@@ -318,12 +318,12 @@ func TestADecisionOfAFleetHasItsTermsAndItsOutcome(t *testing.T) {
 
 func TestDecisionsAreRememberedWhenOthersFollow(t *testing.T) {
 	first := with(nil)
-	first.Fleets = []*v1alpha1.NodeFleet{fleetOf(&v1alpha1.FleetDecision{ID: "1", Time: ago(time.Hour), Summary: "one"})}
+	first.Fleets = []*v1alpha1.NodeFleet{fleetWith(&v1alpha1.FleetDecision{ID: "1", Time: ago(time.Hour), Summary: "one"})}
 	second := with(nil)
-	second.Fleets = []*v1alpha1.NodeFleet{fleetOf(&v1alpha1.FleetDecision{ID: "2", Time: ago(time.Minute), Summary: "two"})}
+	second.Fleets = []*v1alpha1.NodeFleet{fleetWith(&v1alpha1.FleetDecision{ID: "2", Time: ago(time.Minute), Summary: "two"})}
 	second.Decisions = Of(first, now).Decisions
 	third := with(nil)
-	third.Fleets = []*v1alpha1.NodeFleet{fleetOf(&v1alpha1.FleetDecision{ID: "2", Time: ago(time.Minute), Summary: "two", Measured: &v1alpha1.Outcome{}})}
+	third.Fleets = []*v1alpha1.NodeFleet{fleetWith(&v1alpha1.FleetDecision{ID: "2", Time: ago(time.Minute), Summary: "two", Measured: &v1alpha1.Outcome{}})}
 	third.Decisions = Of(second, now).Decisions
 	var got []string
 	for _, d := range Of(third, now).Decisions {
@@ -469,7 +469,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 }
 
 func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
-	f := fleetOf(nil)
+	f := fleetWith(nil)
 	f.Status = v1alpha1.NodeFleetStatus{
 		Machines: 4, InFlight: 1, PendingPods: 2, Cost: v1alpha1.FleetCost{DollarsPerHour: "1.2", LowerBoundDollarsPerHour: "1"},
 		Intent:     &v1alpha1.FleetIntent{Orders: []v1alpha1.FleetOrder{{Flavor: "l", From: 1, To: 2}}, Releases: []v1alpha1.FleetRelease{{Flavor: "s", Machines: []string{"x", "y"}}}},
@@ -489,7 +489,7 @@ func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
 
 func TestItemsAreThePageInPartsThatAreToldApart(t *testing.T) {
 	s := with([]*corev1.Node{aNode("n"), aNode("m")}, aPod("p", "n"), aPod("q", "", waits("no room")))
-	s.Fleets = []*v1alpha1.NodeFleet{fleetOf(&v1alpha1.FleetDecision{ID: "1"})}
+	s.Fleets = []*v1alpha1.NodeFleet{fleetWith(&v1alpha1.FleetDecision{ID: "1"})}
 	s.Migrations = []*v1alpha1.Migration{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m"}}}
 	s.Policies = []*v1alpha1.ReplicaPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}}
 	s.Pools = []*v1alpha1.WorkerPool{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "w"}}}

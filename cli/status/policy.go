@@ -1,11 +1,6 @@
-package view
+package status
 
-import (
-	"cmp"
-	"slices"
-
-	"supercargo.dev/supercargo/api/v1alpha1"
-)
+import "supercargo.dev/supercargo/api/v1alpha1"
 
 // Policy is a ReplicaPolicy: its last observation, and what its law decides.
 type Policy struct {
@@ -37,22 +32,12 @@ type Policy struct {
 	Conditions []Condition `json:"conditions"`
 }
 
-// policies returns the policies, sorted by name.
-func policies(all []*v1alpha1.ReplicaPolicy) []Policy {
-	shown := make([]Policy, 0, len(all))
-	for _, o := range all {
-		shown = append(shown, policyOf(o))
-	}
-	slices.SortFunc(shown, func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) })
-	return shown
-}
-
 func policyOf(o *v1alpha1.ReplicaPolicy) Policy {
 	s := &o.Status
 	p := Policy{
 		Name: o.Namespace + "/" + o.Name, Target: o.Spec.Target.Kind + " " + o.Spec.Target.Name, Law: string(o.Spec.Law.Name), Mode: string(o.Spec.Mode),
 		Desired: s.DesiredReplicas, Spec: s.SpecReplicas, Replicas: s.Replicas, Ready: s.ReadyReplicas, Min: o.Spec.MinReplicas, Max: o.Spec.MaxReplicas,
-		Conditions: conditions(s.Conditions),
+		Conditions: Conditions(s.Conditions),
 	}
 	if o.Spec.SLO != nil {
 		p.SLO = o.Spec.SLO.ResponseTime.Duration.String()

@@ -1,7 +1,8 @@
-package view
+package status
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,10 +17,12 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
+var update = flag.Bool("update", false, "write the golden file")
+
 // TestThePageShowsObjectsAsBefore compares the items of a page about the objects that package explain prints too with
-// testdata/golden.txt, byte for byte. UPDATE=1 writes it again.
+// testdata/golden.txt, byte for byte. -update writes it again.
 func TestThePageShowsObjectsAsBefore(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "status", "testdata", "objects.yaml"))
+	text, err := os.ReadFile(filepath.Join("testdata", "objects.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func TestThePageShowsObjectsAsBefore(t *testing.T) {
 		fmt.Fprintf(&got, "%s %s: %s\n", item.Section, item.Key, item.JSON)
 	}
 	const golden = "testdata/golden.txt"
-	if os.Getenv("UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}

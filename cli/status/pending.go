@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
@@ -39,7 +40,7 @@ const notTried = "no scheduler has tried to place it yet"
 func pending(pods []*corev1.Pod) []Pending {
 	by := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && !ended(pod) {
+		if pod.Spec.NodeName == "" && !class.Ended(pod) {
 			reason := whyPending(pod)
 			by[reason] = append(by[reason], pod)
 		}
@@ -68,11 +69,19 @@ func groupOf(reason string, pods []*corev1.Pod) Pending {
 	return g
 }
 
-func whyPending(pod *corev1.Pod) string {
+// Unscheduled returns the condition that says why a scheduler has found no node for a pod; nil if there is none.
+func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return clip.Bytes(cmp.Or(c.Message, c.Reason, notTried), longest)
+			return c
 		}
+	}
+	return nil
+}
+
+func whyPending(pod *corev1.Pod) string {
+	if c := Unscheduled(pod); c != nil {
+		return clip.Bytes(cmp.Or(c.Message, c.Reason, notTried), longest)
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return "a scheduling gate keeps it from being scheduled: " + pod.Spec.SchedulingGates[0].Name

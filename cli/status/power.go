@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"cmp"
@@ -11,19 +11,17 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
 )
 
-// power returns the power of machines: from MachineProfiles, or else from the built-in table.
-type power struct {
-	stated profile.StatedPower
-	table  *energy.Table
-}
+// power is the power that MachineProfiles state of their machine types. Others have that of the built-in table.
+type power struct{ profile.StatedPower }
 
 func newPower(profiles []*v1alpha1.MachineProfile) power {
-	p := power{stated: profile.StatedPower{}, table: energy.BuiltIn()}
+	p := power{profile.StatedPower{}}
 	for _, o := range profiles {
 		// An invalid profile reports that in its own status, and is ignored here.
-		_ = p.stated.Add(o)
+		_ = p.Add(o)
 	}
 	return p
 }
@@ -31,8 +29,7 @@ func newPower(profiles []*v1alpha1.MachineProfile) power {
 // of returns the power of a node if its pods use as much CPU as they request; nil if its machine type
 // is unknown.
 func (p power) of(node *corev1.Node, requestedMilliCPU int64) *float64 {
-	kind := cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable])
-	model, known := p.model(kind)
+	model, known := p.OfType(score.MachineType(node.Labels))
 	if !known {
 		return nil
 	}
@@ -50,7 +47,7 @@ func (p power) ofBill(b *Bill) *float64 {
 	}
 	var sum energy.Watts
 	for _, kind := range slices.Sorted(maps.Keys(b.Machines)) { // the sum of floats depends on their order
-		model, known := p.model(kind)
+		model, known := p.OfType(kind)
 		if !known {
 			return nil
 		}
@@ -66,7 +63,7 @@ func (p power) ofBill(b *Bill) *float64 {
 func (p power) least(requestedMilliCPU int64, sizes map[string]int64) *float64 {
 	each := math.Inf(1)
 	for kind, size := range sizes {
-		if model, known := p.model(kind); known && size > 0 {
+		if model, known := p.OfType(kind); known && size > 0 {
 			each = min(each, float64(model.LeastPerUtilization())/float64(size))
 		}
 	}
@@ -74,11 +71,4 @@ func (p power) least(requestedMilliCPU int64, sizes map[string]int64) *float64 {
 		return nil
 	}
 	return new(each * float64(requestedMilliCPU))
-}
-
-func (p power) model(machineType string) (energy.Model, bool) {
-	if model, known := p.stated[machineType]; known {
-		return model, true
-	}
-	return p.table.MachineType(machineType)
 }

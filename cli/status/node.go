@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"cmp"
@@ -73,16 +73,11 @@ type Pod struct {
 // system is the class of pods that run on every node.
 const system = "system"
 
-// ended reports whether a pod no longer uses its node's room.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // nodes returns the nodes, sorted by name.
 func nodes(s *Snapshot, now time.Time) []Node {
 	on := make(map[string][]*corev1.Pod, len(s.Nodes))
 	for _, pod := range s.Pods {
-		if pod.Spec.NodeName != "" && !ended(pod) {
+		if pod.Spec.NodeName != "" && !class.Ended(pod) {
 			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
 		}
 	}
