@@ -5,7 +5,7 @@
 // It plans with the code of the autoscaler: [planner.Supercargo] for purchases, and [decide.Fleet]
 // for moves, with the default settings of a NodeFleet. It performs no I/O;
 // [supercargo.dev/supercargo/cli/auditor] fills in the [Input]. All prices are micro-dollars
-// per hour.
+// per hour. [supercargo.dev/supercargo/cli/auditreport] prints the [Result].
 package audit
 
 import (
@@ -15,6 +15,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 // Input is the state of a cluster, and the machines that can be bought for it.
@@ -27,6 +29,10 @@ type Input struct {
 	Obstacles []Obstacle
 	// Pending is the number of pods without a node. No figure includes them.
 	Pending int
+	// Source describes the prices of machines for sale: a list and its region, the user's prices,
+	// or those of the nodes. Notes are sentences about assumptions and omissions, the most important first.
+	Source string
+	Notes  []string
 	// MostObstacles is the maximum number of obstacles of each sort whose cost is computed, those
 	// with pods on the most expensive nodes first. The others are only counted.
 	MostObstacles int
@@ -79,66 +85,77 @@ type Obstacle struct {
 	Demands map[string]*constraint.Pod
 }
 
+// HoursPerMonth is the mean number of hours in a month, as sellers count: 365 · 24 / 12.
+const HoursPerMonth = 730
+
 // Bill is a set of machines and their total price.
 type Bill struct {
-	MicroDollarsPerHour int64
-	Machines            []Count
+	PerHour  dollars.Amount `json:"perHour"`
+	PerMonth dollars.Amount `json:"perMonth"`
+	Nodes    int            `json:"nodes"`
+	// Machines are sorted by instance type, then price.
+	Machines []Count `json:"machines"`
 	// MilliCPU is the CPU of the machines that pods can request, without that of DaemonSet pods and
 	// static pods.
-	MilliCPU int64
-}
-
-// Nodes returns the number of machines.
-func (b *Bill) Nodes() (n int) {
-	for _, c := range b.Machines {
-		n += c.Machines
-	}
-	return n
+	MilliCPU int64 `json:"-"`
 }
 
 // Count is a number of machines of an instance type, at one price.
 type Count struct {
-	InstanceType        string
-	Machines            int
-	MicroDollarsPerHour int64 // per machine
+	InstanceType string         `json:"instanceType"`
+	Count        int            `json:"count"`
+	PricePerHour dollars.Amount `json:"pricePerHour"` // of one machine
 }
 
 // Result is the result of an audit. Now, Moved, Cheapest and Bound are for the same pods: those on
-// nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous.
+// nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous. No list is nil. Scripts
+// read it as JSON, with money in dollars: fields may be added but never renamed.
 type Result struct {
-	// Now is the current bill, Moved is the bill after moves alone, and Cheapest is the bill of the
-	// cheapest machines found.
-	Now, Moved, Cheapest Bill
+	// Source and Notes are those of the input.
+	Source string   `json:"source"`
+	Notes  []string `json:"notes"`
+	// Now is the current bill, and Moved is the bill after moves alone.
+	Now   Bill `json:"now"`
+	Moved Bill `json:"moved"`
 	// Homogeneous is the cheapest bill found if all machines that are bought are of one instance
 	// type; nil if none of the types that were planned holds all pods, or the audit was stopped. The
 	// nodes in Staying are in it.
-	Homogeneous *Bill
+	Homogeneous *Bill `json:"homogeneous,omitempty"`
+	// Cheapest is the bill of the cheapest machines found.
+	Cheapest Bill `json:"cheapest"`
 	// Bound is a lower bound of the price of any machines for the pods, given the nodes that stay.
-	Bound int64
+	Bound dollars.Amount `json:"lowerBoundPerHour"`
 	// Moves is the number of pods that move for Moved, and Emptied are the sorted names of the
 	// nodes that are released.
-	Moves   int
-	Emptied []string
-	// Fullness is how full the priced nodes are.
-	Fullness Fullness
+	Moves   int      `json:"moves"`
+	Emptied []string `json:"emptied"`
+	// Pods is the number of pods in the figures, without those of DaemonSets and static pods, MilliCPU is the CPU
+	// that they request, and Pending is the number of pods without a node.
+	Pods     int   `json:"pods"`
+	MilliCPU int64 `json:"-"`
+	Pending  int   `json:"pending"`
+	// Requested is how full the priced nodes are, and Used is how much of the measured ones is in use; nil if none
+	// is measured.
+	Requested Shares  `json:"requested"`
+	Used      *Shares `json:"used,omitempty"`
 	// Unpriced are the nodes without a known price, and Staying are the nodes that remain in any
 	// purchase, both sorted by name.
-	Unpriced, Staying []Stay
-	// Pods is the number of pods in the figures, MilliCPU is the CPU that they request, and Pending
-	// is the number of pods without a node.
-	Pods     int
-	MilliCPU int64
-	Pending  int
+	Unpriced []Stay `json:"unpriced"`
+	Staying  []Stay `json:"staying"`
 	// Obstacles are the obstacles of pods on priced nodes, the most expensive first.
-	Obstacles []Cost
+	Obstacles []Cost `json:"obstacles"`
 	// Worst are the nodes with the highest price of idle room.
-	Worst []Worst
+	Worst []Worst `json:"worst"`
 	// Stopped reports whether Input.Stop ended the audit early.
-	Stopped bool
+	Stopped bool `json:"incomplete,omitempty"`
 }
 
 // Stay is a node, and why it is in no figure or in every purchase.
-type Stay struct{ Node, InstanceType, Reason string }
+type Stay struct {
+	Node         string `json:"node"`
+	InstanceType string `json:"instanceType,omitempty"`
+	Reason       string `json:"reason"`
+}
 
 // Audit computes all figures. It does not modify its input. The result does not depend on the order
 // of nodes, unless it is stopped.
@@ -148,7 +165,8 @@ type Stay struct{ Node, InstanceType, Reason string }
 // computed.
 func Audit(in Input) Result {
 	c := newScene(in)
-	r := Result{Pending: in.Pending, Unpriced: c.unpriced, Fullness: fullness(c.nodes)}
+	r := Result{Source: in.Source, Notes: jsondoc.List(in.Notes), Pending: in.Pending, Unpriced: jsondoc.List(c.unpriced)}
+	r.Requested, r.Used = fullness(c.nodes)
 	r.Pods, r.MilliCPU = c.pods()
 	r.Now = c.now()
 	var after moved
@@ -160,15 +178,15 @@ func Audit(in Input) Result {
 			mix = c.buy(nil)
 		}
 	})
-	r.Moved, r.Moves, r.Emptied = after.bill, after.moves, after.emptied
-	r.Staying = mix.staying
+	r.Moved, r.Moves, r.Emptied = after.bill, after.moves, jsondoc.List(after.emptied)
+	r.Staying = jsondoc.List(mix.staying)
 	if one, found := c.homogeneous(&mix); found {
 		r.Homogeneous = &one
 		mix.bill = cheapest(mix.bill, one)
 	}
 	r.Cheapest = cheapest(mix.bill, r.Moved, r.Now)
-	r.Bound = min(mix.bound, r.Cheapest.MicroDollarsPerHour)
-	r.Obstacles = c.obstacles(after, mix, r.Now.MicroDollarsPerHour)
+	r.Bound = min(mix.bound, r.Cheapest.PerHour)
+	r.Obstacles = c.obstacles(after, mix, r.Now.PerHour)
 	r.Worst = c.worst(after)
 	r.Stopped = c.stopped()
 	return r
@@ -177,7 +195,7 @@ func Audit(in Input) Result {
 // cheapest returns the first of the cheapest bills: the planner is a heuristic and may miss that
 // the current machines are cheapest.
 func cheapest(bills ...Bill) Bill {
-	return slices.MinFunc(bills, func(a, b Bill) int { return cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour) })
+	return slices.MinFunc(bills, func(a, b Bill) int { return cmp.Compare(a.PerHour, b.PerHour) })
 }
 
 // scene is a sorted input.
@@ -257,19 +275,21 @@ func billOf(nodes []Node) Bill {
 }
 
 func (b *Bill) add(instanceType string, microDollars, milliCPU int64) {
-	b.MicroDollarsPerHour += microDollars
-	b.MilliCPU += milliCPU
-	at := slices.IndexFunc(b.Machines, func(c Count) bool { return c.InstanceType == instanceType && c.MicroDollarsPerHour == microDollars })
+	price := dollars.Amount(microDollars)
+	b.PerHour, b.PerMonth, b.MilliCPU = b.PerHour+price, b.PerMonth+HoursPerMonth*price, b.MilliCPU+milliCPU
+	b.Nodes++
+	at := slices.IndexFunc(b.Machines, func(c Count) bool { return c.InstanceType == instanceType && c.PricePerHour == price })
 	if at < 0 {
 		at = len(b.Machines)
-		b.Machines = append(b.Machines, Count{InstanceType: instanceType, MicroDollarsPerHour: microDollars})
+		b.Machines = append(b.Machines, Count{InstanceType: instanceType, PricePerHour: price})
 	}
-	b.Machines[at].Machines++
+	b.Machines[at].Count++
 }
 
 func (b Bill) sorted() Bill {
+	b.Machines = jsondoc.List(b.Machines)
 	slices.SortFunc(b.Machines, func(x, y Count) int {
-		return cmp.Or(cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.MicroDollarsPerHour, y.MicroDollarsPerHour))
+		return cmp.Or(cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.PricePerHour, y.PricePerHour))
 	})
 	return b
 }

@@ -13,6 +13,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/jsondoc"
 )
 
 const gib = 1 << 30
@@ -61,7 +63,7 @@ func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 	tests := []struct {
 		name                                     string
 		nodes                                    []Node
-		now, moved, homogeneous, cheapest, least int64 // least is the price of the needed part of the best machine
+		now, moved, homogeneous, cheapest, least dollars.Amount // least is the price of the needed part of the best machine
 		emptied                                  []string
 		moves                                    int
 	}{
@@ -76,14 +78,14 @@ func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Audit(Input{Nodes: tc.nodes, Flavors: flavors()})
-			got := []int64{r.Now.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Homogeneous.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour}
-			if diff := cmp.Diff([]int64{tc.now, tc.moved, tc.homogeneous, tc.cheapest}, got); diff != "" {
+			got := []dollars.Amount{r.Now.PerHour, r.Moved.PerHour, r.Homogeneous.PerHour, r.Cheapest.PerHour}
+			if diff := cmp.Diff([]dollars.Amount{tc.now, tc.moved, tc.homogeneous, tc.cheapest}, got); diff != "" {
 				t.Errorf("now, moved, homogeneous, cheapest (-want +got):\n%s", diff)
 			}
 			if r.Bound < tc.least || r.Bound > tc.cheapest {
 				t.Errorf("the bound is %d, want %d to %d", r.Bound, tc.least, tc.cheapest)
 			}
-			if diff := cmp.Diff(tc.emptied, r.Emptied); diff != "" {
+			if diff := cmp.Diff(jsondoc.List(tc.emptied), r.Emptied); diff != "" {
 				t.Errorf("emptied (-want +got):\n%s", diff)
 			}
 			if r.Moves != tc.moves {
@@ -97,8 +99,8 @@ func TestMachinesThatAreCheaperThanAnyForSaleStay(t *testing.T) {
 	n := nodeOf("a", flavors()[1], "p")
 	n.MicroDollarsPerHour = 10_000
 	r := Audit(Input{Nodes: []Node{n}, Flavors: flavors()})
-	if r.Cheapest.MicroDollarsPerHour != 10_000 || r.Bound > 10_000 {
-		t.Errorf("cheapest %d, bound %d; want the 10000 that are paid", r.Cheapest.MicroDollarsPerHour, r.Bound)
+	if r.Cheapest.PerHour != 10_000 || r.Bound > 10_000 {
+		t.Errorf("cheapest %d, bound %d; want the 10000 that are paid", r.Cheapest.PerHour, r.Bound)
 	}
 }
 
@@ -107,14 +109,14 @@ func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	free := nodeOf("free", small, "x") // with room for p
 	free.Unpriced = "nobody says"
 	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
-	if r.Now.MicroDollarsPerHour != 100_000 || r.Now.Nodes() != 1 || r.Pods != 1 || r.Fullness.Whole != small.Size {
+	if r.Now.PerHour != 100_000 || r.Now.Nodes != 1 || r.Pods != 1 || r.Requested.Nodes != 1 || r.Requested.CPU != 0.45 {
 		t.Errorf("now %+v of %d pods, want one small machine with one", r.Now, r.Pods)
 	}
 	if diff := cmp.Diff([]Stay{{"free", "small", "nobody says"}}, r.Unpriced); diff != "" {
 		t.Errorf("unpriced (-want +got):\n%s", diff)
 	}
-	if len(r.Emptied) > 0 || r.Moved.MicroDollarsPerHour != 100_000 || r.Cheapest.MicroDollarsPerHour != 100_000 {
-		t.Errorf("%v are emptied, moved %d, cheapest %d: p has gone to a node without a price, or x has left it", r.Emptied, r.Moved.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour)
+	if len(r.Emptied) > 0 || r.Moved.PerHour != 100_000 || r.Cheapest.PerHour != 100_000 {
+		t.Errorf("%v are emptied, moved %d, cheapest %d: p has gone to a node without a price, or x has left it", r.Emptied, r.Moved.PerHour, r.Cheapest.PerHour)
 	}
 }
 
@@ -123,8 +125,8 @@ func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 	plane := nodeOf("plane", large, "x", "y", "z") // which leave room for p, and need no other machine
 	plane.Stays, plane.Kept, plane.KeptFor = "it is of the control plane", true, "it is of the control plane"
 	r := Audit(Input{Nodes: []Node{plane, nodeOf("a", small, "p")}, Flavors: flavors()})
-	if r.Cheapest.MicroDollarsPerHour != 180_000 || r.Moved.MicroDollarsPerHour != 180_000 {
-		t.Errorf("cheapest %d, moved %d; want 180000 for the node that stays with the pod on it", r.Cheapest.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour)
+	if r.Cheapest.PerHour != 180_000 || r.Moved.PerHour != 180_000 {
+		t.Errorf("cheapest %d, moved %d; want 180000 for the node that stays with the pod on it", r.Cheapest.PerHour, r.Moved.PerHour)
 	}
 	if len(r.Staying) != 1 || r.Staying[0].Node != "plane" || r.Bound != 180_000 {
 		t.Errorf("staying %v, bound %d; want plane and its price", r.Staying, r.Bound)
@@ -132,7 +134,7 @@ func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 
 	plane.add(nodeOf("", small, "full").Pods[0])
 	r = Audit(Input{Nodes: []Node{plane, nodeOf("a", large, "p")}, Flavors: flavors()})
-	if r.Cheapest.MicroDollarsPerHour != 280_000 || r.Homogeneous.MicroDollarsPerHour != 280_000 {
+	if r.Cheapest.PerHour != 280_000 || r.Homogeneous.PerHour != 280_000 {
 		t.Errorf("cheapest %+v, homogeneous %+v; want the node that stays with its pods, and a small one for p", r.Cheapest, r.Homogeneous)
 	}
 }
@@ -145,8 +147,8 @@ func TestAPodThatNoMachineForSaleHoldsKeepsItsNode(t *testing.T) {
 	if len(r.Staying) != 1 || r.Staying[0].Node != "a" || !strings.Contains(r.Staying[0].Reason, "giant") {
 		t.Errorf("staying: %v, want a because of giant", r.Staying)
 	}
-	if r.Cheapest.MicroDollarsPerHour != 3_000_000 {
-		t.Errorf("cheapest %d, want 3000000: p goes to the node that stays", r.Cheapest.MicroDollarsPerHour)
+	if r.Cheapest.PerHour != 3_000_000 {
+		t.Errorf("cheapest %d, want 3000000: p goes to the node that stays", r.Cheapest.PerHour)
 	}
 }
 
@@ -157,8 +159,8 @@ func TestWithoutATypeThatHoldsAllPodsThereIsNoHomogeneousBill(t *testing.T) {
 	a := nodeOf("a", flavors()[1], "p")
 	a.Pods[0].Arch = "amd64"
 	r := Audit(Input{Nodes: []Node{a, b}, Flavors: append(flavors(), arm)})
-	if r.Homogeneous != nil || r.Cheapest.MicroDollarsPerHour != 180_000 {
-		t.Errorf("homogeneous %+v, cheapest %d; want none and 180000", r.Homogeneous, r.Cheapest.MicroDollarsPerHour)
+	if r.Homogeneous != nil || r.Cheapest.PerHour != 180_000 {
+		t.Errorf("homogeneous %+v, cheapest %d; want none and 180000", r.Homogeneous, r.Cheapest.PerHour)
 	}
 }
 
@@ -178,7 +180,7 @@ func TestATypeThatHoldsAllPodsIsFoundAmongManyThatSeemCheaperAndDoNot(t *testing
 				unfit(&f)
 				in.Flavors = append(in.Flavors, f)
 			}
-			if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.MicroDollarsPerHour != large.MicroDollarsPerHour {
+			if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.PerHour != dollars.Amount(large.MicroDollarsPerHour) {
 				t.Errorf("homogeneous %+v, want one large machine: no other type holds the pod", r.Homogeneous)
 			}
 		})
@@ -212,8 +214,8 @@ func TestNoTypeIsCheaperThanTheHomogeneousBill(t *testing.T) {
 			in.Flavors = append(in.Flavors, f)
 		}
 		r := Audit(in)
-		if r.Homogeneous != nil && r.Homogeneous.MicroDollarsPerHour < r.Cheapest.MicroDollarsPerHour {
-			t.Fatalf("the cheapest machines cost %d, those of one type %d", r.Cheapest.MicroDollarsPerHour, r.Homogeneous.MicroDollarsPerHour)
+		if r.Homogeneous != nil && r.Homogeneous.PerHour < r.Cheapest.PerHour {
+			t.Fatalf("the cheapest machines cost %d, those of one type %d", r.Cheapest.PerHour, r.Homogeneous.PerHour)
 		}
 		all := newScene(in)
 		mix := all.buy(nil)
@@ -221,8 +223,8 @@ func TestNoTypeIsCheaperThanTheHomogeneousBill(t *testing.T) {
 			one := *all
 			one.in.Flavors = in.Flavors[i : i+1]
 			bill, ok := one.hold(&mix)
-			if ok && (r.Homogeneous == nil || bill.MicroDollarsPerHour < r.Homogeneous.MicroDollarsPerHour) {
-				t.Fatalf("machines of %s cost %d, the homogeneous bill is %+v", in.Flavors[i].Name, bill.MicroDollarsPerHour, r.Homogeneous)
+			if ok && (r.Homogeneous == nil || bill.PerHour < r.Homogeneous.PerHour) {
+				t.Fatalf("machines of %s cost %d, the homogeneous bill is %+v", in.Flavors[i].Name, bill.PerHour, r.Homogeneous)
 			}
 		}
 	})
@@ -239,14 +241,14 @@ func TestAnObstacleCostsWhatTheBillIsLowerWithoutIt(t *testing.T) {
 		{Kind: "storage", Subject: "full node", Pods: []string{"r", "s"}, Ways: map[string]cluster.Ways{"r": evict, "s": evict}},
 	}
 	r := Audit(Input{Nodes: nodes, Flavors: flavors(), Obstacles: obstacles, MostObstacles: 10})
-	got := map[string]int64{}
+	got := map[string]dollars.Amount{}
 	for _, c := range r.Obstacles {
-		got[c.Subject] = c.Saves
-		if !c.Known || !c.ByMoving {
-			t.Errorf("%s: known %t, by moving %t; want both", c.Subject, c.Known, c.ByMoving)
+		if c.SavesPerHour == nil || c.Lowers != LowersMoved {
+			t.Fatalf("%s: saves %v on the bill %s, want a number, by moving", c.Subject, c.SavesPerHour, c.Lowers)
 		}
+		got[c.Subject] = *c.SavesPerHour
 	}
-	want := map[string]int64{"one": 100_000, "with something else": 0, "full node": 0}
+	want := map[string]dollars.Amount{"one": 100_000, "with something else": 0, "full node": 0}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what obstacles cost (-want +got):\n%s", diff)
 	}
@@ -265,7 +267,7 @@ func TestBeyondTheNumberAskedForAnObstacleIsListedWithoutACost(t *testing.T) {
 	}})
 	known := map[string]bool{}
 	for _, c := range r.Obstacles {
-		known[c.Subject] = c.Known
+		known[c.Subject] = c.SavesPerHour != nil
 	}
 	if diff := cmp.Diff(map[string]bool{"dear": true, "cheap": false}, known); diff != "" {
 		t.Errorf("worked out (-want +got):\n%s", diff)
@@ -291,7 +293,7 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 			t.Errorf("%s: %q, want %q", node, said[node], want)
 		}
 	}
-	if r.Worst[0].Node != "empty" || r.Worst[0].Idle != 180_000 {
+	if r.Worst[0].Node != "empty" || r.Worst[0].IdlePerHour != 180_000 {
 		t.Errorf("the worst is %+v, want the empty one of which all is idle", r.Worst[0])
 	}
 }
@@ -330,18 +332,18 @@ func TestWhereAllMachinesAreForSaleTheBillsAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawn(t)
 		r := Audit(in)
-		bills := []int64{r.Bound, r.Cheapest.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Now.MicroDollarsPerHour}
+		bills := []dollars.Amount{r.Bound, r.Cheapest.PerHour, r.Moved.PerHour, r.Now.PerHour}
 		if !slices.IsSorted(bills) {
 			t.Fatalf("bound, cheapest, moved and now are %v", bills)
 		}
 		// The planner's own bound holds without being cut off at the cheapest bill.
 		c := newScene(in)
-		if m := c.buy(nil); m.bound > r.Cheapest.MicroDollarsPerHour {
-			t.Fatalf("the bound %d is above the cheapest machines found, %d", m.bound, r.Cheapest.MicroDollarsPerHour)
+		if m := c.buy(nil); m.bound > r.Cheapest.PerHour {
+			t.Fatalf("the bound %d is above the cheapest machines found, %d", m.bound, r.Cheapest.PerHour)
 		}
 		for _, o := range r.Obstacles {
-			if o.Saves < 0 || o.Saves > r.Now.MicroDollarsPerHour {
-				t.Fatalf("%s costs %d of %d", o.Subject, o.Saves, r.Now.MicroDollarsPerHour)
+			if saves := *o.SavesPerHour; saves < 0 || saves > r.Now.PerHour {
+				t.Fatalf("%s costs %d of %d", o.Subject, saves, r.Now.PerHour)
 			}
 		}
 	})
@@ -352,10 +354,10 @@ func TestMovesAloneKeepEveryPodAndOverfillNoNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawn(t)
 		after := newScene(in).move(nil)
-		at, paid := map[string]string{}, int64(0)
+		at, paid := map[string]string{}, dollars.Amount(0)
 		for i := range after.state.Nodes {
 			n := &after.state.Nodes[i]
-			paid += n.MicroDollarsPerHour
+			paid += dollars.Amount(n.MicroDollarsPerHour)
 			if used := n.Used(); !used.Fits(n.Capacity) || int64(len(n.Pods)) > *n.MaxPods {
 				t.Fatalf("node %s has %v and takes %v, %d pods", n.Name, used, n.Capacity, len(n.Pods))
 			}
@@ -363,8 +365,8 @@ func TestMovesAloneKeepEveryPodAndOverfillNoNode(t *testing.T) {
 				at[p.Name] = n.Name
 			}
 		}
-		if paid != after.bill.MicroDollarsPerHour {
-			t.Fatalf("the nodes left cost %d, the bill is %d", paid, after.bill.MicroDollarsPerHour)
+		if paid != after.bill.PerHour {
+			t.Fatalf("the nodes left cost %d, the bill is %d", paid, after.bill.PerHour)
 		}
 		for i := range in.Nodes {
 			for _, p := range in.Nodes[i].Pods {
@@ -398,7 +400,7 @@ func TestAnAuditThatIsStoppedSaysSoAndHasItsBills(t *testing.T) {
 		Nodes: []Node{hold(nodeOf("a", small, "p"), "x"), nodeOf("b", small, "q")}, Flavors: flavors(), MostObstacles: 1, Stop: func() bool { return true },
 		Obstacles: []Obstacle{{Kind: "k", Subject: "s", Pods: []string{"p"}, Ways: map[string]cluster.Ways{"p": cluster.WaysOf(cluster.Evict)}}},
 	})
-	if !r.Stopped || r.Now.MicroDollarsPerHour != 200_000 || len(r.Obstacles) != 1 || r.Obstacles[0].Known {
-		t.Errorf("stopped %t, now %d, obstacles %+v", r.Stopped, r.Now.MicroDollarsPerHour, r.Obstacles)
+	if !r.Stopped || r.Now.PerHour != 200_000 || len(r.Obstacles) != 1 || r.Obstacles[0].SavesPerHour != nil {
+		t.Errorf("stopped %t, now %d, obstacles %+v", r.Stopped, r.Now.PerHour, r.Obstacles)
 	}
 }

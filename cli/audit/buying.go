@@ -8,12 +8,13 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // mix is the cluster on machines bought for its pods.
 type mix struct {
 	bill    Bill
-	bound   int64
+	bound   dollars.Amount
 	staying []Stay
 	stays   map[int]string // why nodes stay, by index
 }
@@ -97,7 +98,7 @@ func (c *scene) mixOf(r purchase.Result, stays map[int]string) mix {
 		m.bill.add(n.InstanceType, n.MicroDollarsPerHour, n.Capacity.MilliCPU)
 		m.staying = append(m.staying, Stay{n.Name, n.InstanceType, stays[i]})
 	}
-	m.bound = m.bill.MicroDollarsPerHour + r.LowerBoundMicroDollarsPerHour
+	m.bound = m.bill.PerHour + dollars.Amount(r.LowerBoundMicroDollarsPerHour)
 	flavors := make(map[string]*Flavor, len(c.in.Flavors))
 	for i := range c.in.Flavors {
 		flavors[c.in.Flavors[i].Name] = &c.in.Flavors[i]

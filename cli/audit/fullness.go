@@ -2,31 +2,40 @@ package audit
 
 import "supercargo.dev/supercargo/internal/packing"
 
-// Fullness is the total over some nodes. It includes DaemonSet pods and static pods.
-type Fullness struct {
-	// Whole is the room for pods, and Requested is the sum of their requests.
-	Whole, Requested packing.Size
-	// Places is the maximum number of pods, and Pods is their number.
-	Places, Pods int64
-	// Measured is the number of measured nodes, MeasuredWhole is their room, and Used is their
-	// usage.
-	Measured            int
-	MeasuredWhole, Used packing.Size
+// Shares are fractions of the room for pods of some nodes, from 0 to 1. They include DaemonSet pods and static pods.
+type Shares struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+	// Pods is the share of the maximum number of pods; 0 for usage.
+	Pods float64 `json:"pods,omitempty"`
+	// Nodes is the number of nodes counted.
+	Nodes int `json:"nodes"`
 }
 
-func fullness(nodes []Node) Fullness {
-	var f Fullness
+// fullness returns how much of nodes pods request, and how much of those that are measured is in use; nil if none is.
+func fullness(nodes []Node) (requested Shares, used *Shares) {
+	var whole, asked, measured, use packing.Size
+	var places, pods int64
+	counted := 0
 	for i := range nodes {
 		n := &nodes[i]
-		f.Whole, f.Requested = plus(f.Whole, n.Whole), plus(f.Requested, n.Requested)
-		f.Places += n.WholePods
-		f.Pods += n.AllPods
+		whole, asked = plus(whole, n.Whole), plus(asked, n.Requested)
+		places, pods = places+n.WholePods, pods+n.AllPods
 		if n.Use != nil {
-			f.Measured++
-			f.MeasuredWhole, f.Used = plus(f.MeasuredWhole, n.Whole), plus(f.Used, *n.Use)
+			counted++
+			measured, use = plus(measured, n.Whole), plus(use, *n.Use)
 		}
 	}
-	return f
+	requested = sharesOf(asked, whole, len(nodes))
+	requested.Pods = Share(pods, places)
+	if counted > 0 {
+		used = new(sharesOf(use, measured, counted))
+	}
+	return requested, used
+}
+
+func sharesOf(part, whole packing.Size, nodes int) Shares {
+	return Shares{CPU: Share(part.MilliCPU, whole.MilliCPU), Memory: Share(part.MemoryBytes, whole.MemoryBytes), Nodes: nodes}
 }
 
 func plus(a, b packing.Size) packing.Size {

@@ -10,6 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // mostTypes is the maximum number of instance types for which machines are planned.
@@ -30,7 +31,7 @@ func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 	at := 0 // of the best
 	each(len(types), func(i int) {
 		mu.Lock()
-		costlier := found && types[i].bound > best.MicroDollarsPerHour
+		costlier := found && types[i].bound > best.PerHour
 		mu.Unlock()
 		if costlier || c.stopped() {
 			return
@@ -43,7 +44,7 @@ func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if !found || cmp.Or(cmp.Compare(bill.MicroDollarsPerHour, best.MicroDollarsPerHour), cmp.Compare(i, at)) < 0 {
+		if !found || cmp.Or(cmp.Compare(bill.PerHour, best.PerHour), cmp.Compare(i, at)) < 0 {
 			best, found, at = bill, true, i
 		}
 	})
@@ -64,7 +65,7 @@ type instanceType struct {
 	name    string
 	flavors []Flavor
 	// bound is a lower bound of the bill if all machines that are bought are of this type.
-	bound int64
+	bound dollars.Amount
 	// small is whether some pod is larger than its machines, or needs another architecture.
 	small bool
 }
@@ -84,7 +85,7 @@ func (c *scene) types(m *mix) []instanceType {
 	}
 	standing, size, pods := c.lacking(m)
 	for i := range all {
-		all[i].bound, all[i].small = standing+all[i].least(size, pods), c.outgrows(m, all[i].flavors)
+		all[i].bound, all[i].small = dollars.Amount(standing+all[i].least(size, pods)), c.outgrows(m, all[i].flavors)
 	}
 	slices.SortFunc(all, func(a, b instanceType) int {
 		switch {

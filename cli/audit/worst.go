@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // mostWorst is the maximum length of [Result.Worst].
@@ -14,39 +15,37 @@ const mostWorst = 10
 
 // Worst is a node that is little used for its price.
 type Worst struct {
-	Node, InstanceType  string
-	MicroDollarsPerHour int64
-	// Idle is the price of the room that no pod requests: the price times one minus the mean of the
+	Node         string         `json:"node"`
+	InstanceType string         `json:"instanceType,omitempty"`
+	PerHour      dollars.Amount `json:"perHour"`
+	// IdlePerHour is the price of the room that no pod requests: the price times one minus the mean of the
 	// requested shares of CPU and memory.
-	Idle int64
-	// CPU and Memory are the requested shares, and Pods is the number of pods without DaemonSet
-	// pods and static pods.
-	CPU, Memory float64
-	Pods        int
-	// UsedCPU and UsedMemory are the used shares; negative if not measured.
-	UsedCPU, UsedMemory float64
+	IdlePerHour dollars.Amount `json:"idlePerHour"`
+	// Requested is how full it is, Used is how much of it is in use, nil if it is not measured, and Pods is the
+	// number of pods without DaemonSet pods and static pods.
+	Requested Shares  `json:"requested"`
+	Used      *Shares `json:"used,omitempty"`
+	Pods      int     `json:"pods"`
 	// Emptied reports whether moves alone empty it. Remedy describes what would empty it.
-	Emptied bool
-	Remedy  string
+	Emptied bool   `json:"emptied"`
+	Remedy  string `json:"remedy"`
 }
 
 // worst returns the priced nodes with the highest price of idle room, ties by name.
 func (c *scene) worst(after moved) []Worst {
-	var all []Worst
+	all := []Worst{}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		w := Worst{
-			Node: n.Name, InstanceType: n.InstanceType, MicroDollarsPerHour: n.MicroDollarsPerHour, Pods: len(n.Pods),
-			CPU: Share(n.Requested.MilliCPU, n.Whole.MilliCPU), Memory: Share(n.Requested.MemoryBytes, n.Whole.MemoryBytes),
-			UsedCPU: -1, UsedMemory: -1,
+			Node: n.Name, InstanceType: n.InstanceType, PerHour: dollars.Amount(n.MicroDollarsPerHour), Pods: len(n.Pods), Requested: sharesOf(n.Requested, n.Whole, 1),
 		}
 		if n.Use != nil {
-			w.UsedCPU, w.UsedMemory = Share(n.Use.MilliCPU, n.Whole.MilliCPU), Share(n.Use.MemoryBytes, n.Whole.MemoryBytes)
+			w.Used = new(sharesOf(*n.Use, n.Whole, 1))
 		}
-		w.Idle = int64(float64(n.MicroDollarsPerHour) * max(0, 1-(w.CPU+w.Memory)/2))
+		w.IdlePerHour = dollars.Amount(float64(n.MicroDollarsPerHour) * max(0, 1-(w.Requested.CPU+w.Requested.Memory)/2))
 		all = append(all, w)
 	}
-	slices.SortStableFunc(all, func(a, b Worst) int { return cmp.Compare(b.Idle, a.Idle) })
+	slices.SortStableFunc(all, func(a, b Worst) int { return cmp.Compare(b.IdlePerHour, a.IdlePerHour) })
 	all = all[:min(len(all), mostWorst)]
 	for i := range all {
 		_, all[i].Emptied = slices.BinarySearch(after.emptied, all[i].Node)

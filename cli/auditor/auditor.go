@@ -33,18 +33,8 @@ type Options struct {
 	InstanceTypes []string
 }
 
-// Observation is the input of an audit, and notes for the reader of its result.
-type Observation struct {
-	Input audit.Input
-	// Notes are sentences about assumptions and omissions, the most important first.
-	Notes []string
-	// Source describes the prices of machines for sale: a list and its region, the user's prices,
-	// or those of the nodes.
-	Source string
-}
-
-// Of returns the observation of the objects.
-func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, error) {
+// Of returns the input of an audit of the objects.
+func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, error) {
 	withDaemons, derived := daemons(from)
 	w, err := world.Read(ctx, withDaemons, false)
 	if err != nil {
@@ -64,13 +54,13 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	b.readObstacles()
 	b.countPending()
 	b.note(derived)
-	seen := b.Observation // a pointer into b would keep all objects in memory
-	return &seen, nil
+	in := b.Input // a pointer into b would keep all objects in memory
+	return &in, nil
 }
 
-// observer builds an observation.
+// observer builds the input of an audit.
 type observer struct {
-	Observation
+	audit.Input
 	objects *objects.Objects
 	options Options
 	view    *world.View
@@ -117,7 +107,7 @@ func (b *observer) readNodes() {
 		if unpriced == "" && stays == "" && all.InstanceType != "" {
 			b.workers = append(b.workers, worker{node, price})
 		}
-		b.Input.Nodes = append(b.Input.Nodes, all)
+		b.Nodes = append(b.Nodes, all)
 	}
 	slices.SortFunc(b.workers, func(x, y worker) int { return cmp.Compare(x.node.Name, y.node.Name) })
 }
@@ -149,7 +139,7 @@ func (b *observer) readPods(n *audit.Node) {
 func (b *observer) countPending() {
 	for i := range b.view.Pods {
 		if b.view.Pods[i].Spec.NodeName == "" {
-			b.Input.Pending++
+			b.Pending++
 		}
 	}
 }

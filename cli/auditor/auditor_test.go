@@ -61,7 +61,7 @@ func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 	return p
 }
 
-func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Price) *Observation {
+func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Price) *audit.Input {
 	t.Helper()
 	seen, err := Of(context.Background(), o, Options{Now: now, Prices: prices})
 	if err != nil {
@@ -121,7 +121,7 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", "n")}}
 			o.Deployments = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "clusters", Name: "workers", Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.07"}}}}
-			n := observed(t, o, priceOf("own.large", 123_000, nil), priceOf("both.large", 150_000, new(int64(45_000)))).Input.Nodes[0]
+			n := observed(t, o, priceOf("own.large", 123_000, nil), priceOf("both.large", 150_000, new(int64(45_000)))).Nodes[0]
 			if n.MicroDollarsPerHour != tc.price || (n.Unpriced == "") != (tc.unpriced == "") || !strings.Contains(n.Unpriced, tc.unpriced) {
 				t.Errorf("%d (%q), want %d (%q)", n.MicroDollarsPerHour, n.Unpriced, tc.price, tc.unpriced)
 			}
@@ -136,7 +136,7 @@ func TestTheObjectsAreNotKeptInMemory(t *testing.T) {
 	o = nil
 	runtime.GC()
 	if first.Value() != nil {
-		t.Error("the observation of an audit keeps the pods that it was made of in memory")
+		t.Error("the input of an audit keeps the pods that it was made of in memory")
 	}
 	runtime.KeepAlive(seen)
 }
@@ -150,8 +150,8 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 	if !slices.Contains(seen.Notes, want) || seen.Source != "list prices of azure in westeurope" {
 		t.Errorf("notes %q, source %q; want %q", seen.Notes, seen.Source, want)
 	}
-	if seen.Input.Nodes[0].MicroDollarsPerHour == 0 {
-		t.Errorf("it has no price: %s", seen.Input.Nodes[0].Unpriced)
+	if seen.Nodes[0].MicroDollarsPerHour == 0 {
+		t.Errorf("it has no price: %s", seen.Nodes[0].Unpriced)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *te
 		"one order": {nodeOf("a", "m5.xlarge", less), nodeOf("b", "m5.xlarge", more)}, "the other": {nodeOf("a", "m5.xlarge", more), nodeOf("b", "m5.xlarge", less)},
 	} {
 		seen := observed(t, &objects.Objects{Nodes: nodes, Pods: []corev1.Pod{podOf("p", "a")}})
-		at := slices.IndexFunc(seen.Input.Flavors, func(f audit.Flavor) bool { return f.InstanceType == "m5.xlarge" })
-		if f := seen.Input.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
+		at := slices.IndexFunc(seen.Flavors, func(f audit.Flavor) bool { return f.InstanceType == "m5.xlarge" })
+		if f := seen.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
 			t.Errorf("%s: %+v at %d, want 3 CPUs, 13 GiB and $0.15", name, f.Size, f.MicroDollarsPerHour)
 		}
 	}
@@ -194,7 +194,7 @@ func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
 				Pods:  []corev1.Pod{steady, podOf("p", "b")},
 			}, tc.prices...)
 			got := map[string][]int64{"on-demand": {0, 0}, "spot": {0, 0}}
-			for _, f := range seen.Input.Flavors {
+			for _, f := range seen.Flavors {
 				if at := slices.Index([]string{"own.large", "other.large"}, f.InstanceType); at >= 0 {
 					got[f.Host.Labels[capacity]][at] = f.MicroDollarsPerHour
 				}
@@ -215,7 +215,7 @@ func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) 
 		Pods:  []corev1.Pod{podOf("p", "a"), podOf("q", "b")},
 	}, priceOf("own.large", 100_000, new(int64(30_000))))
 	var got []int64
-	for _, f := range seen.Input.Flavors {
+	for _, f := range seen.Flavors {
 		if f.InstanceType == "own.large" {
 			got = append(got, f.MicroDollarsPerHour)
 		}
@@ -233,7 +233,7 @@ func TestOnlyInstanceTypesThatPatternsChooseAreBoughtBesideThoseOfTheNodes(t *te
 		t.Fatal(err)
 	}
 	others := 0
-	for _, f := range seen.Input.Flavors {
+	for _, f := range seen.Flavors {
 		if f.InstanceType != "m5.xlarge" && (!strings.HasPrefix(f.InstanceType, "c7i.") || strings.Contains(f.InstanceType, "metal")) {
 			t.Errorf("%s may be bought", f.InstanceType)
 		} else if f.InstanceType != "m5.xlarge" {
@@ -266,7 +266,7 @@ func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *t
 		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge", gpuPool)}, Pods: []corev1.Pod{podOf("p", "a"), daemon, picky},
 	})
 	bySize := map[string]int64{}
-	for _, f := range seen.Input.Flavors {
+	for _, f := range seen.Flavors {
 		if f.InstanceType == "m5.xlarge" {
 			bySize[fmt.Sprint(f.Host.Labels["pool"], len(f.Host.Taints))] = f.Size.MilliCPU
 		}
@@ -278,9 +278,9 @@ func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *t
 	if !slices.ContainsFunc(seen.Notes, func(n string) bool { return strings.HasPrefix(n, "No DaemonSets were read") }) {
 		t.Errorf("nothing is said of DaemonSets: %q", seen.Notes)
 	}
-	r := audit.Audit(seen.Input)
-	if len(r.Staying) > 0 || r.Cheapest.MicroDollarsPerHour >= r.Now.MicroDollarsPerHour {
-		t.Errorf("staying %v, cheapest %d of %d", r.Staying, r.Cheapest.MicroDollarsPerHour, r.Now.MicroDollarsPerHour)
+	r := audit.Audit(*seen)
+	if len(r.Staying) > 0 || r.Cheapest.PerHour >= r.Now.PerHour {
+		t.Errorf("staying %v, cheapest %d of %d", r.Staying, r.Cheapest.PerHour, r.Now.PerHour)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 			seen := observed(t, o)
 			var got []string
 			anything := false
-			for _, o := range seen.Input.Obstacles {
+			for _, o := range seen.Obstacles {
 				if o.Kind == world.Anything {
 					anything = o.Ways["shop/p"] != 0
 					continue
@@ -332,8 +332,8 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if anything != (len(tc.want) > 0) || seen.Input.Nodes[0].Pods[0].Fixed != (len(tc.want) > 0) {
-				t.Errorf("fixed %t, free without all %t; want both %t", seen.Input.Nodes[0].Pods[0].Fixed, anything, len(tc.want) > 0)
+			if anything != (len(tc.want) > 0) || seen.Nodes[0].Pods[0].Fixed != (len(tc.want) > 0) {
+				t.Errorf("fixed %t, free without all %t; want both %t", seen.Nodes[0].Pods[0].Fixed, anything, len(tc.want) > 0)
 			}
 		})
 	}
@@ -348,16 +348,16 @@ func TestDemandsOnPlacesAreCompiledWithoutThemselves(t *testing.T) {
 	seen := observed(t, &objects.Objects{
 		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a", apart), podOf("q", "b", apart)},
 	})
-	seen.Input.MostObstacles = 5
-	r := audit.Audit(seen.Input)
+	seen.MostObstacles = 5
+	r := audit.Audit(*seen)
 	if len(r.Obstacles) != 1 || r.Obstacles[0].Kind != "pod anti-affinity" || r.Obstacles[0].Subject != "Deployment shop/web" || r.Obstacles[0].Pods != 2 {
 		t.Fatalf("obstacles %+v, want the anti-affinity of two pods", r.Obstacles)
 	}
-	if c := r.Obstacles[0]; !c.Known || c.ByMoving || c.Saves <= 0 {
+	if c := r.Obstacles[0]; c.SavesPerHour == nil || c.Lowers != audit.LowersCheapest || *c.SavesPerHour <= 0 {
 		t.Errorf("%+v, want a known saving on other machines: both pods fit one", c)
 	}
-	if r.Cheapest.Nodes() != 2 {
-		t.Errorf("%d nodes, want 2 for pods that must be apart", r.Cheapest.Nodes())
+	if r.Cheapest.Nodes != 2 {
+		t.Errorf("%d nodes, want 2 for pods that must be apart", r.Cheapest.Nodes)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	})
 	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge"), nodeOf("m", "m5.xlarge")}, Pods: []corev1.Pod{gpu, claim}})
-	for _, n := range seen.Input.Nodes {
+	for _, n := range seen.Nodes {
 		if !strings.HasPrefix(n.Stays, "no machine is planned for its pod shop/") {
 			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
 		}

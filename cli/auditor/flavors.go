@@ -77,7 +77,7 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0 {
 		return // DaemonSets fill it
 	}
-	b.Input.Flavors = append(b.Input.Flavors, f)
+	b.Flavors = append(b.Flavors, f)
 }
 
 // respected returns the node labels that pods, DaemonSets or volumes refer to.

@@ -22,8 +22,8 @@ func (b *observer) note(derivedDaemons int) {
 			b.notef("No list prices of %s in %s are included: nodes there have those of %s, the nearest region with prices.", of.list, cmp.Or(of.region, "an unknown region"), at.region)
 		}
 	}
-	if b.Input.Pending > 0 {
-		b.notef("%d pods have no node and are not included in any figure.", b.Input.Pending)
+	if b.Pending > 0 {
+		b.notef("%d pods have no node and are not included in any figure.", b.Pending)
 	}
 	if derivedDaemons > 0 {
 		b.notef("No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %d of them.", derivedDaemons)
@@ -37,7 +37,7 @@ func (b *observer) note(derivedDaemons int) {
 	if slices.ContainsFunc(b.workers, func(w worker) bool { return spot(w.node) }) {
 		b.notef("The prices of spot machines do not include interruptions: the cheapest machines are spot machines for all pods that may run there.")
 	}
-	if len(b.Input.Flavors) == 0 {
+	if len(b.Flavors) == 0 {
 		b.notef("No machine is for sale: no node has both a price and an instance type.")
 	}
 }

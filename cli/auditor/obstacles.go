@@ -114,8 +114,8 @@ func (b *observer) readObstacles() {
 		}
 		return found[key]
 	}
-	for i := range b.Input.Nodes {
-		n := &b.Input.Nodes[i]
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
 		if n.Unpriced != "" {
 			continue
 		}
@@ -128,11 +128,11 @@ func (b *observer) readObstacles() {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(found), func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }) {
-		b.Input.Obstacles = append(b.Input.Obstacles, *found[key])
+		b.Obstacles = append(b.Obstacles, *found[key])
 	}
-	b.Input.Obstacles = withTotals(b.Input.Obstacles)
-	for i := range b.Input.Obstacles {
-		slices.Sort(b.Input.Obstacles[i].Pods)
+	b.Obstacles = withTotals(b.Obstacles)
+	for i := range b.Obstacles {
+		slices.Sort(b.Obstacles[i].Pods)
 	}
 }
 

@@ -1,3 +1,4 @@
+// Package auditreport prints the result of `supercargo audit` as a table that fits one screen and as an HTML page.
 package auditreport
 
 import (
@@ -10,6 +11,9 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 var (
@@ -19,8 +23,9 @@ var (
 	pageCSS string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"money": func(v float64) string { return fmt.Sprintf("%.2f", v) },
-		"whole": func(v float64) string { return fmt.Sprintf("%.0f", v) },
+		"money": func(a dollars.Amount) string { return fmt.Sprintf("%.2f", a.Dollars()) },
+		"mills": func(a dollars.Amount) string { return fmt.Sprintf("%.3f", a.Dollars()) },
+		"whole": func(a dollars.Amount) string { return fmt.Sprintf("%.0f", a.Dollars()) },
 		"share": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
 		"named": func(name string) string { return cmp.Or(name, "(unknown)") },
 	}).Parse(pageHTML))
@@ -44,7 +49,7 @@ type bar struct {
 
 // pageView is the data of the template.
 type pageView struct {
-	*Document
+	*audit.Result
 	Security string
 	CSS      template.CSS
 	Lead     string
@@ -55,7 +60,7 @@ type pageView struct {
 
 // shownObstacle is an obstacle with its cost in words.
 type shownObstacle struct {
-	Obstacle
+	audit.Cost
 	Less, Means string
 }
 
@@ -68,23 +73,23 @@ type gauge struct {
 	Requested, Used float64 // percent
 }
 
-// WriteHTML writes the document as one HTML page that needs no network and no script. All text is escaped.
-func (d *Document) WriteHTML(w io.Writer) error {
-	v := pageView{Document: d, Security: contentPolicy, CSS: template.CSS(pageCSS), Lead: d.lead()} //nolint:gosec // the style sheet is ours
+// WriteHTML writes a result as one HTML page that needs no network and no script. All text is escaped.
+func WriteHTML(w io.Writer, d *audit.Result) error {
+	v := pageView{Result: d, Security: contentPolicy, CSS: template.CSS(pageCSS), Lead: lead(d)} //nolint:gosec // the style sheet is ours
 	most := d.Now.PerHour
 	if d.Homogeneous != nil {
 		most = max(most, d.Homogeneous.PerHour)
 	}
-	for _, r := range d.rows() {
+	for _, r := range rows(d) {
 		b := bar{row: r}
 		if most > 0 {
-			b.Width = 100 * r.PerHour / most
+			b.Width = 100 * r.PerHour.Dollars() / most.Dollars()
 		}
 		v.Bars = append(v.Bars, b)
 	}
 	for i := range d.Obstacles[:min(len(d.Obstacles), mostShown)] {
 		o := &d.Obstacles[i]
-		v.Shown = append(v.Shown, shownObstacle{*o, o.saves(), o.means()})
+		v.Shown = append(v.Shown, shownObstacle{*o, saves(o), means(o)})
 	}
 	v.Gauges = []gauge{{"CPU", 100 * d.Requested.CPU, -1}, {"memory", 100 * d.Requested.Memory, -1}, {"pods", 100 * d.Requested.Pods, -1}}
 	if d.Used != nil {
@@ -99,17 +104,17 @@ func (d *Document) WriteHTML(w io.Writer) error {
 }
 
 // lead returns the result in a few sentences.
-func (d *Document) lead() string {
+func lead(d *audit.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "This cluster costs $%.2f an hour, $%.0f a month.", d.Now.PerHour, d.Now.PerMonth)
+	fmt.Fprintf(&b, "This cluster costs $%.2f an hour, $%.0f a month.", d.Now.PerHour.Dollars(), d.Now.PerMonth.Dollars())
 	switch {
 	case d.Cheapest.PerHour < d.Now.PerHour:
-		fmt.Fprintf(&b, " The same pods fit on machines that cost %s less; no machines cost less than $%.2f an hour.", d.below(d.Cheapest.PerHour), d.LowerBoundPerHour)
+		fmt.Fprintf(&b, " The same pods fit on machines that cost %s less; no machines cost less than $%.2f an hour.", below(d, d.Cheapest.PerHour), d.Bound.Dollars())
 	default:
 		b.WriteString(" No cheaper machines were found for its pods.")
 	}
 	if d.Moved.PerHour < d.Now.PerHour {
-		fmt.Fprintf(&b, " Moving %d pods alone saves %s.", d.Moves, d.below(d.Moved.PerHour))
+		fmt.Fprintf(&b, " Moving %d pods alone saves %s.", d.Moves, below(d, d.Moved.PerHour))
 	}
 	return b.String()
 }

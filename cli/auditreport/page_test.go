@@ -33,10 +33,10 @@ func TestThePageOfAnAuditIsAsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen.Input.MostObstacles = 5
-	result := audit.Audit(seen.Input)
+	seen.MostObstacles = 5
+	result := audit.Audit(*seen)
 	var got bytes.Buffer
-	if err := NewDocument(seen, &result).WriteHTML(&got); err != nil {
+	if err := WriteHTML(&got, &result); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // The maximum number of lines in each part of the table. All parts together fit on one screen.
@@ -16,19 +19,19 @@ const (
 	mostStays     = 4
 )
 
-// WriteTable writes the document as a table for a terminal.
-func (d *Document) WriteTable(w io.Writer) error {
+// WriteTable writes a result as a table for a terminal.
+func WriteTable(w io.Writer, d *audit.Result) error {
 	var b strings.Builder
-	if err := d.printBills(&b); err != nil {
+	if err := printBills(&b, d); err != nil {
 		return err
 	}
-	d.printFullness(&b)
-	for _, part := range []func(*strings.Builder) error{d.printObstacles, d.printWorst} {
-		if err := part(&b); err != nil {
+	printFullness(&b, d)
+	for _, part := range []func(*strings.Builder, *audit.Result) error{printObstacles, printWorst} {
+		if err := part(&b, d); err != nil {
 			return err
 		}
 	}
-	d.printNotes(&b)
+	printNotes(&b, d)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -36,54 +39,54 @@ func (d *Document) WriteTable(w io.Writer) error {
 // row is one line of the bills.
 type row struct {
 	Name string
-	Bill
+	audit.Bill
 	// Saves is the reduction against the present bill.
 	Saves string
 	What  string
 }
 
 // rows returns the bills.
-func (d *Document) rows() []row {
+func rows(d *audit.Result) []row {
 	all := []row{
 		{"now", d.Now, "", machinesOf(d.Now.Machines)},
-		{"by moving pods alone", d.Moved, d.below(d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes are released", d.Moves, len(d.Emptied))},
+		{"by moving pods alone", d.Moved, below(d, d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes are released", d.Moves, len(d.Emptied))},
 	}
 	if d.Homogeneous != nil {
-		all = append(all, row{"on machines of one type", *d.Homogeneous, d.below(d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
+		all = append(all, row{"on machines of one type", *d.Homogeneous, below(d, d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
 	}
-	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
+	bound := audit.Bill{PerHour: d.Bound, PerMonth: audit.HoursPerMonth * d.Bound}
 	return append(all,
-		row{"on the cheapest machines found", d.Cheapest, d.below(d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
-		row{"lower bound of any machines", bound, d.below(d.LowerBoundPerHour), ""},
+		row{"on the cheapest machines found", d.Cheapest, below(d, d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
+		row{"lower bound of any machines", bound, below(d, d.Bound), ""},
 	)
 }
 
-func (d *Document) below(perHour float64) string {
+func below(d *audit.Result, perHour dollars.Amount) string {
 	if d.Now.PerHour <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f %%", 100*(1-perHour/d.Now.PerHour))
+	return fmt.Sprintf("%.1f %%", 100*(1-perHour.Dollars()/d.Now.PerHour.Dollars()))
 }
 
-func (d *Document) printBills(b *strings.Builder) error {
+func printBills(b *strings.Builder, d *audit.Result) error {
 	fmt.Fprintf(b, "%d pods on %d nodes, priced by %s\n\n", d.Pods, d.Now.Nodes, d.Source)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES\n")
-	for _, r := range d.rows() {
+	for _, r := range rows(d) {
 		nodes := "-"
 		if r.Nodes > 0 {
 			nodes = fmt.Sprint(r.Nodes)
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.0f\t%s\t%s\t%s\n", r.Name, r.PerHour, r.PerMonth, cmp.Or(r.Saves, "-"), nodes, r.What)
+		fmt.Fprintf(t, "%s\t%.2f\t%.0f\t%s\t%s\t%s\n", r.Name, r.PerHour.Dollars(), r.PerMonth.Dollars(), cmp.Or(r.Saves, "-"), nodes, r.What)
 	}
 	return t.Flush()
 }
 
 // machinesOf names the machine types with the highest total price.
-func machinesOf(all []Count) string {
+func machinesOf(all []audit.Count) string {
 	spent := slices.Clone(all)
-	slices.SortStableFunc(spent, func(x, y Count) int {
-		return cmp.Compare(float64(y.Count)*y.PricePerHour, float64(x.Count)*x.PricePerHour)
+	slices.SortStableFunc(spent, func(x, y audit.Count) int {
+		return cmp.Compare(dollars.Amount(y.Count)*y.PricePerHour, dollars.Amount(x.Count)*x.PricePerHour)
 	})
 	var names []string
 	for _, c := range spent[:min(len(spent), mostMachines)] {
@@ -95,7 +98,7 @@ func machinesOf(all []Count) string {
 	return strings.Join(names, ", ")
 }
 
-func (d *Document) printFullness(b *strings.Builder) {
+func printFullness(b *strings.Builder, d *audit.Result) {
 	r := d.Requested
 	fmt.Fprintf(b, "\nRequested: %.0f %% of CPU, %.0f %% of memory, %.0f %% of pods.", 100*r.CPU, 100*r.Memory, 100*r.Pods)
 	if d.Used == nil {
@@ -109,7 +112,7 @@ func (d *Document) printFullness(b *strings.Builder) {
 	b.WriteString(".\n")
 }
 
-func (d *Document) printObstacles(b *strings.Builder) error {
+func printObstacles(b *strings.Builder, d *audit.Result) error {
 	if len(d.Obstacles) == 0 {
 		b.WriteString("\nNothing prevents a lower bill.\n")
 		return nil
@@ -117,8 +120,9 @@ func (d *Document) printObstacles(b *strings.Builder) error {
 	b.WriteString("\n")
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "IN THE WAY\tOF\tPODS\tNODES\t$/HOUR WITHOUT IT\tBY\n")
-	for _, o := range d.Obstacles[:min(len(d.Obstacles), mostObstacles)] {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", o.Kind, o.Subject, o.Pods, o.Nodes, o.saves(), o.means())
+	for i := range d.Obstacles[:min(len(d.Obstacles), mostObstacles)] {
+		o := &d.Obstacles[i]
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", o.Kind, o.Subject, o.Pods, o.Nodes, saves(o), means(o))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -130,25 +134,25 @@ func (d *Document) printObstacles(b *strings.Builder) error {
 }
 
 // saves returns the reduction of the bill in words.
-func (o *Obstacle) saves() string {
+func saves(o *audit.Cost) string {
 	switch {
 	case o.SavesPerHour == nil:
-		return fmt.Sprintf("not computed, %.2f at most", o.NodesPerHour)
+		return fmt.Sprintf("not computed, %.2f at most", o.NodesPerHour.Dollars())
 	case *o.SavesPerHour == 0:
 		return "no less"
 	}
-	return fmt.Sprintf("%.2f less", *o.SavesPerHour)
+	return fmt.Sprintf("%.2f less", o.SavesPerHour.Dollars())
 }
 
 // means says how the bill would be reduced.
-func (o *Obstacle) means() string {
-	if o.Lowers == "moved" {
+func means(o *audit.Cost) string {
+	if o.Lowers == audit.LowersMoved {
 		return "moving pods"
 	}
 	return "other machines"
 }
 
-func (d *Document) printWorst(b *strings.Builder) error {
+func printWorst(b *strings.Builder, d *audit.Result) error {
 	if len(d.Worst) == 0 {
 		return nil
 	}
@@ -157,14 +161,14 @@ func (d *Document) printWorst(b *strings.Builder) error {
 	fmt.Fprint(t, "WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT\n")
 	for _, n := range d.Worst {
 		fmt.Fprintf(t, "%s\t%s\t%.3f\t%.3f\t%.0f %%\t%.0f %%\t%d\t%s\n",
-			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour, n.IdlePerHour, 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, shortened(n.Remedy))
+			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour.Dollars(), n.IdlePerHour.Dollars(), 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, shortened(n.Remedy))
 	}
 	return t.Flush()
 }
 
-func (d *Document) printNotes(b *strings.Builder) {
+func printNotes(b *strings.Builder, d *audit.Result) {
 	notes := slices.Clone(d.Notes)
-	if d.Incomplete {
+	if d.Stopped {
 		notes = append(notes, "The time limit was reached before the audit was complete.")
 	}
 	if len(notes) > 0 {
@@ -177,7 +181,7 @@ func (d *Document) printNotes(b *strings.Builder) {
 	printStays(b, "nodes are kept whatever is bought", d.Staying)
 }
 
-func printStays(b *strings.Builder, what string, all []Stay) {
+func printStays(b *strings.Builder, what string, all []audit.Stay) {
 	if len(all) == 0 {
 		return
 	}

@@ -15,7 +15,6 @@ import (
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // leisure is the minimum pause after an audit, as a multiple of its duration: audits of a large cluster
@@ -84,27 +83,19 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 }
 
 func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*status.Audit, error) {
-	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
+	in, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
 	if err != nil {
 		return nil, err
 	}
-	if len(seen.Input.Flavors) == 0 {
+	if len(in.Flavors) == 0 {
 		return nil, errors.New("no machine types can be bought: nodes have no price or no instance type")
 	}
-	seen.Input.MostObstacles = 0
-	seen.Input.Stop = func() bool { return ctx.Err() != nil }
-	r := audit.Audit(seen.Input)
+	in.Stop = func() bool { return ctx.Err() != nil }
+	r := audit.Audit(*in)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("audit: %w", ctx.Err())
 	}
-	found := &status.Audit{
-		At: start.Unix(), Took: time.Since(start).Seconds(), Bound: dollars.Of(r.Bound), Source: seen.Source, Notes: seen.Notes,
-		Now: bill(&r, &r.Now), Moved: bill(&r, &r.Moved), Cheapest: bill(&r, &r.Cheapest), Requested: r.MilliCPU, Sizes: sizes(&seen.Input),
-	}
-	if r.Homogeneous != nil {
-		found.Homogeneous = new(bill(&r, r.Homogeneous))
-	}
-	return found, nil
+	return &status.Audit{At: start.Unix(), Took: time.Since(start).Seconds(), Result: &r, Sizes: sizes(in)}, nil
 }
 
 // sizes returns the CPU of the largest machine of each instance type that exists or is for sale.
@@ -119,14 +110,6 @@ func sizes(in *audit.Input) map[string]int64 {
 		most[f.InstanceType] = max(most[f.InstanceType], f.Size.MilliCPU)
 	}
 	return most
-}
-
-func bill(r *audit.Result, b *audit.Bill) status.Bill {
-	shown := status.Bill{Dollars: dollars.Of(b.MicroDollarsPerHour), Nodes: b.Nodes(), Machines: map[string]int{}, Load: audit.Share(r.MilliCPU, b.MilliCPU)}
-	for _, c := range b.Machines {
-		shown.Machines[c.InstanceType] += c.Machines
-	}
-	return shown
 }
 
 // last returns the last audit, and the prices of nodes; nil before the first.

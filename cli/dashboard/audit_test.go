@@ -40,8 +40,8 @@ func TestEachBillDrawsAtLeastTheBoundOfThePower(t *testing.T) {
 	if a.BoundWatts == nil || *a.BoundWatts <= 0 || a.Now.Watts == nil {
 		t.Fatalf("the bound is %v W, the nodes draw %v W; both must be known", a.BoundWatts, a.Now.Watts)
 	}
-	if found.Requested != 2700 || found.Sizes["m5.2xlarge"] < 3920 {
-		t.Errorf("%d milli-CPU requested, sizes %v; want 2700 and the nodes' types", found.Requested, found.Sizes)
+	if found.Result.MilliCPU != 2700 || found.Sizes["m5.2xlarge"] < 3920 {
+		t.Errorf("%d milli-CPU requested, sizes %v; want 2700 and the nodes' types", found.Result.MilliCPU, found.Sizes)
 	}
 	for name, b := range map[string]status.Bill{"now": a.Now, "moved": a.Moved, "cheapest": a.Cheapest} {
 		if b.Watts != nil && *b.Watts < *a.BoundWatts {

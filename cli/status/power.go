@@ -2,13 +2,12 @@ package status
 
 import (
 	"cmp"
-	"maps"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
@@ -40,18 +39,19 @@ func (p power) of(node *corev1.Node, requestedMilliCPU int64) *float64 {
 	return new(float64(model.At(min(1, float64(requestedMilliCPU)/float64(capacity)))))
 }
 
-// ofBill returns the power of the machines of a bill; nil if there are none, or one of their types is unknown.
-func (p power) ofBill(b *Bill) *float64 {
+// ofBill returns the power of the machines of a bill if pods request a share of their CPU; nil if there are none, or one
+// of their types is unknown.
+func (p power) ofBill(b *audit.Bill, load float64) *float64 {
 	if len(b.Machines) == 0 {
 		return nil
 	}
 	var sum energy.Watts
-	for _, kind := range slices.Sorted(maps.Keys(b.Machines)) { // the sum of floats depends on their order
-		model, known := p.OfType(kind)
+	for _, c := range b.Machines {
+		model, known := p.OfType(c.InstanceType)
 		if !known {
 			return nil
 		}
-		sum += energy.Watts(b.Machines[kind]) * model.At(min(1, b.Load))
+		sum += energy.Watts(c.Count) * model.At(min(1, load))
 	}
 	return new(float64(sum))
 }

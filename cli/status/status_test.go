@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/audit"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -202,10 +203,17 @@ func TestPowerIsThatOfAProfileElseOfTheTableElseNotKnown(t *testing.T) {
 }
 
 func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
-	bill := func(load float64, machines map[string]int) Bill { return Bill{Load: load, Machines: machines} }
+	// 1000 milli-CPU are requested.
+	bill := func(milliCPU int64, machines ...audit.Count) audit.Bill {
+		return audit.Bill{MilliCPU: milliCPU, Machines: machines, PerHour: 250_000, Nodes: len(machines)}
+	}
+	mine := func(n int) audit.Count { return audit.Count{InstanceType: "mine", Count: n} }
 	s := &Snapshot{
 		Profiles: []*v1alpha1.MachineProfile{{Spec: v1alpha1.MachineProfileSpec{MachineType: "mine", Power: &v1alpha1.MachinePower{IdleWatts: resource.MustParse("100"), FullWatts: resource.MustParse("200")}}}},
-		Audit:    &Audit{Now: bill(0.25, map[string]int{"mine": 4}), Moved: bill(1.5, map[string]int{"mine": 1}), Cheapest: bill(0.5, map[string]int{"mine": 1, "unheard-of": 1}), Homogeneous: new(bill(0.5, map[string]int{"mine": 2}))},
+		Audit: &Audit{Result: &audit.Result{
+			MilliCPU: 1000, Now: bill(4000, mine(3), mine(1)), Moved: bill(500, mine(1)), Cheapest: bill(2000, mine(1), audit.Count{InstanceType: "unheard-of", Count: 1}), Homogeneous: new(bill(2000, mine(2))),
+			Bound: 125_000, Source: "a list", Notes: []string{"a note"},
+		}},
 	}
 	a := Of(s, time.Unix(0, 0)).Summary.Audit
 	for name, tc := range map[string]struct {
@@ -219,7 +227,10 @@ func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
 	if a.Cheapest.Watts != nil {
 		t.Errorf("machines of which one is unknown draw %v W, want nothing said", *a.Cheapest.Watts)
 	}
-	if s.Audit.Now.Watts != nil || s.Audit.Homogeneous.Watts != nil {
+	if a.Now.Dollars != 0.25 || a.Now.Nodes != 2 || a.Bound != 0.125 || a.Source != "a list" || len(a.Notes) != 1 {
+		t.Errorf("%+v, want the figures of the result", a)
+	}
+	if s.Audit.Now.Watts != nil || s.Audit.Homogeneous != nil {
 		t.Error("the snapshot was changed")
 	}
 }
@@ -240,7 +251,7 @@ func TestTheBoundOfThePowerIsThatOfTheBestLoadedMachineOfAKnownType(t *testing.T
 		"no pods that request anything":     {0, map[string]int64{"small": 2000}, nil},
 		"an audit that has no types at all": {6000, nil, nil},
 	} {
-		s := &Snapshot{Profiles: profiles, Audit: &Audit{Requested: tc.requested, Sizes: tc.sizes}}
+		s := &Snapshot{Profiles: profiles, Audit: &Audit{Result: &audit.Result{MilliCPU: tc.requested}, Sizes: tc.sizes}}
 		if diff := cmp.Diff(tc.want, Of(s, now).Summary.Audit.BoundWatts); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

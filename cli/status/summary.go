@@ -3,6 +3,7 @@ package status
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
@@ -47,15 +48,15 @@ type Audit struct {
 	// if pods use the CPU that they request; nil if there is no such type. It is a bound of its own: the
 	// machines of Bound may draw more.
 	BoundWatts *float64 `json:"boundWatts,omitempty"`
-	// Requested is the CPU that the pods request, and Sizes is the CPU of the largest machine of each
-	// instance type that exists or is for sale.
-	Requested int64            `json:"-"` // in milli-CPU
-	Sizes     map[string]int64 `json:"-"` // in milli-CPU
 	// Source describes the prices of machines for sale.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes,omitempty"`
 	// Error is why there are no newer figures.
 	Error string `json:"error,omitempty"`
+	// Result is what the other figures are computed from; nil before the first audit that succeeds. Sizes is the CPU
+	// of the largest machine of each instance type that exists or is for sale, in milli-CPU.
+	Result *audit.Result    `json:"-"`
+	Sizes  map[string]int64 `json:"-"`
 }
 
 // Bill is what machines for the pods cost, in dollars per hour.
@@ -65,26 +66,22 @@ type Bill struct {
 	// Watts is the modelled power of the machines if pods use the CPU that they request, and each
 	// machine has the same share of it; nil if the power of an instance type is unknown.
 	Watts *float64 `json:"watts,omitempty"`
-	// Machines is the number of machines of each instance type, and Load is the share of their CPU
-	// that the pods request, from 0 to 1.
-	Machines map[string]int `json:"-"`
-	Load     float64        `json:"-"`
 }
 
-// powered returns the audit with the power of its machines.
+// powered returns the audit with the figures of its result, and the power of machines.
 func (a *Audit) powered(p power) *Audit {
-	if a == nil {
-		return nil
+	if a == nil || a.Result == nil {
+		return a
 	}
-	of := *a
-	for _, b := range []*Bill{&of.Now, &of.Moved, &of.Cheapest} {
-		b.Watts = p.ofBill(b)
+	of, r := *a, a.Result
+	bill := func(b *audit.Bill) Bill {
+		return Bill{b.PerHour.Dollars(), b.Nodes, p.ofBill(b, audit.Share(r.MilliCPU, b.MilliCPU))}
 	}
-	if of.Homogeneous != nil {
-		of.Homogeneous = new(*of.Homogeneous)
-		of.Homogeneous.Watts = p.ofBill(of.Homogeneous)
+	of.Now, of.Moved, of.Cheapest = bill(&r.Now), bill(&r.Moved), bill(&r.Cheapest)
+	if r.Homogeneous != nil {
+		of.Homogeneous = new(bill(r.Homogeneous))
 	}
-	of.BoundWatts = p.least(of.Requested, of.Sizes)
+	of.Bound, of.BoundWatts, of.Source, of.Notes = r.Bound.Dollars(), p.least(r.MilliCPU, a.Sizes), r.Source, r.Notes
 	return &of
 }
 
@@ -98,7 +95,7 @@ func summary(s *Snapshot, p *Page) Summary {
 		requestedCPU, requestedMemory = requestedCPU+n.RequestedMilliCPU, requestedMemory+n.RequestedMemory
 		sum.addNode(n)
 	}
-	sum.CPU, sum.Memory = share(requestedCPU, cpu), share(requestedMemory, memory)
+	sum.CPU, sum.Memory = audit.Share(requestedCPU, cpu), audit.Share(requestedMemory, memory)
 	sum.Pending = countPending(s.Pods)
 	return sum
 }
@@ -131,11 +128,4 @@ func countPending(pods []*corev1.Pod) (n int) {
 		}
 	}
 	return n
-}
-
-func share(part, whole int64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
 }

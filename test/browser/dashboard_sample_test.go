@@ -4,7 +4,9 @@ package browser
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	dashview "supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 // machine is a type of the sample's nodes.
@@ -28,14 +32,14 @@ var machines = []machine{{"m5.large", 1930, 7, 96_000}, {"m5.xlarge", 3920, 14, 
 
 // sampleCluster makes a cluster of n nodes: services and batch pods that end at different times, some pending
 // pods, and objects of each kind. The same arguments produce the same cluster.
-func sampleCluster(n int, now time.Time) *dashview.Snapshot {
+func sampleCluster(n int, now time.Time) *status.Snapshot {
 	random := rand.New(rand.NewPCG(7, uint64(n)))
-	s := &dashview.Snapshot{Prices: map[string]dashview.Price{}, Cycle: 5 * time.Minute}
+	s := &status.Snapshot{Prices: map[string]status.Price{}, Cycle: 5 * time.Minute}
 	for i := range n {
 		m := machines[random.IntN(len(machines))]
 		node := sampleNode(fmt.Sprintf("node-%d", i), m, now.Add(-time.Duration(random.IntN(100000))*time.Second))
 		s.Nodes = append(s.Nodes, node)
-		s.Prices[node.Name] = dashview.Price{MicroDollarsPerHour: m.price}
+		s.Prices[node.Name] = status.Price{MicroDollarsPerHour: m.price}
 		left := m.cpu - int64(random.IntN(int(m.cpu)/2))
 		for j := 0; left > 0; j++ {
 			cpu := min(left, int64(random.IntN(9)+1)*100)
@@ -72,11 +76,11 @@ func samplePod(name, node string, cpu int64, batch bool, now time.Time, random *
 }
 
 // addTrouble adds a node that is being drained, one that is not ready, one without a price, and pending pods.
-func addTrouble(s *dashview.Snapshot, now time.Time) {
+func addTrouble(s *status.Snapshot, now time.Time) {
 	s.Nodes[1].Annotations = map[string]string{v1alpha1.AnnotationDraining: "general/" + now.Format(time.RFC3339)}
 	s.Nodes[1].Spec.Unschedulable = true
 	s.Nodes[2].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.Prices["node-3"] = dashview.Price{Unpriced: "it is a spot machine, whose price changes"}
+	s.Prices["node-3"] = status.Price{Unpriced: "it is a spot machine, whose price changes"}
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 14 {
 		p := samplePod(fmt.Sprintf("waits-%d", i), "", 4000, true, now.Add(-90*time.Second), random)
@@ -91,22 +95,26 @@ func addTrouble(s *dashview.Snapshot, now time.Time) {
 }
 
 // addObjects adds one of each kind of Supercargo, and an audit.
-func addObjects(s *dashview.Snapshot, now time.Time) {
+func addObjects(s *status.Snapshot, now time.Time) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 	took := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	bill := func(dollars, load float64, machines map[string]int) dashview.Bill {
-		b := dashview.Bill{Dollars: dollars, Machines: machines, Load: load}
-		for _, n := range machines {
-			b.Nodes += n
+	const requested = 100_400 // milli-CPU
+	bill := func(price dollars.Amount, load float64, machines map[string]int) audit.Bill {
+		b := audit.Bill{PerHour: price, MilliCPU: int64(requested / load)}
+		for _, kind := range slices.Sorted(maps.Keys(machines)) {
+			b.Machines = append(b.Machines, audit.Count{InstanceType: kind, Count: machines[kind]})
+			b.Nodes += machines[kind]
 		}
 		return b
 	}
-	s.Audit = &dashview.Audit{
-		At: now.Add(-20 * time.Second).Unix(), Bound: 4.71, Source: "list prices of aws in us-east-1",
-		Now:   bill(5.81, 0.76, map[string]int{"m5.large": 5, "m5.xlarge": 5, "m5.2xlarge": 6, "c5.2xlarge": 7}),
-		Moved: bill(5.43, 0.81, map[string]int{"m5.large": 4, "m5.xlarge": 4, "m5.2xlarge": 6, "c5.2xlarge": 7}), Homogeneous: new(bill(5.38, 0.96, map[string]int{"m5.2xlarge": 14})),
-		Cheapest:  bill(4.98, 0.96, map[string]int{"m5.2xlarge": 5, "c5.2xlarge": 9}),
-		Requested: 100_400, Sizes: map[string]int64{"m5.large": 1930, "m5.xlarge": 3920, "m5.2xlarge": 7910, "c5.2xlarge": 7910},
+	s.Audit = &status.Audit{
+		At: now.Add(-20 * time.Second).Unix(), Sizes: map[string]int64{"m5.large": 1930, "m5.xlarge": 3920, "m5.2xlarge": 7910, "c5.2xlarge": 7910},
+		Result: &audit.Result{
+			Bound: 4_710_000, Source: "list prices of aws in us-east-1", MilliCPU: requested,
+			Now:         bill(5_810_000, 0.76, map[string]int{"m5.large": 5, "m5.xlarge": 5, "m5.2xlarge": 6, "c5.2xlarge": 7}),
+			Moved:       bill(5_430_000, 0.81, map[string]int{"m5.large": 4, "m5.xlarge": 4, "m5.2xlarge": 6, "c5.2xlarge": 7}),
+			Homogeneous: new(bill(5_380_000, 0.96, map[string]int{"m5.2xlarge": 14})), Cheapest: bill(4_980_000, 0.96, map[string]int{"m5.2xlarge": 5, "c5.2xlarge": 9}),
+		},
 	}
 	s.Fleets = []*v1alpha1.NodeFleet{{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct},
@@ -142,9 +150,9 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e1"}, EventTime: metav1.NewMicroTime(now.Add(-4 * time.Minute)), Type: corev1.EventTypeWarning,
 		Reason: "MachineAbandoned", Note: "a machine of c5.2xlarge had no ready node after 15m0s and is abandoned", Regarding: corev1.ObjectReference{Kind: "NodeFleet", Name: "general"},
 	}}
-	s.Decisions = []dashview.Decision{{
+	s.Decisions = []status.Decision{{
 		Key: "NodeFleet/general/6", At: now.Add(-16 * time.Minute).UnixMilli(), Object: "NodeFleet general", Mode: "Act", Summary: "release 1 machine that is empty",
-		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []dashview.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
+		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []status.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
 	}}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"supercargo.dev/supercargo/cli/dashboard"
-	dashview "supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -35,9 +35,9 @@ func newBoard(t *testing.T) *board {
 	return b
 }
 
-func (b *board) show(t *testing.T, s *dashview.Snapshot, now time.Time) {
+func (b *board) show(t *testing.T, s *status.Snapshot, now time.Time) {
 	t.Helper()
-	items, err := dashview.Of(s, now).Items()
+	items, err := status.Of(s, now).Items()
 	if err != nil {
 		t.Fatal(err)
 	}

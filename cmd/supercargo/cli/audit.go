@@ -106,29 +106,28 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices, InstanceTypes: flags.instanceTypes})
+	in, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices, InstanceTypes: flags.instanceTypes})
 	if unknown := (*auditor.UnknownTypesError)(nil); errors.As(err, &unknown) {
 		return command.BadInput(fmt.Errorf("--instance-types: %w", unknown))
 	}
 	if err != nil {
 		return err
 	}
-	seen.Input.MostObstacles = flags.obstacles
-	seen.Input.Stop = func() bool { return ctx.Err() != nil || flags.deadline > 0 && time.Since(start) >= flags.deadline }
-	result := audit.Audit(seen.Input)
+	in.MostObstacles = flags.obstacles
+	in.Stop = func() bool { return ctx.Err() != nil || flags.deadline > 0 && time.Since(start) >= flags.deadline }
+	result := audit.Audit(*in)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted before the audit was complete: %w", ctx.Err())
 	}
-	document := auditreport.NewDocument(seen, &result)
 	if flags.report != "" {
-		if err := command.WriteWhole(flags.report, document.WriteHTML); err != nil {
+		if err := command.WriteWhole(flags.report, func(w io.Writer) error { return auditreport.WriteHTML(w, &result) }); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
-	if done, err := command.WriteStructured(stdout, flags.output, document); done {
+	if done, err := command.WriteStructured(stdout, flags.output, &result); done {
 		return err
 	}
-	return document.WriteTable(stdout)
+	return auditreport.WriteTable(stdout, &result)
 }
 
 // readAudit reads and validates all input before anything is computed, and returns all errors.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/cli/auditreport"
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -69,12 +69,12 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	var d auditreport.Document
+	var d audit.Result
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Now.PerHour != 0.576 || d.Moved.PerHour != 0.192 || d.Now.PerMonth != 420.48 || d.Source != "list prices of aws in us-east-1" {
-		t.Errorf("now %v, moved %v, a month %v, %s; want 0.576, 0.192, 420.48 by the list", d.Now.PerHour, d.Moved.PerHour, d.Now.PerMonth, d.Source)
+	if d.Now.PerHour != 576_000 || d.Moved.PerHour != 192_000 || d.Now.PerMonth != 420_480_000 || d.Source != "list prices of aws in us-east-1" {
+		t.Errorf("now %v, moved %v, a month %v, %s; want 0.576, 0.192, 420.48 by the list", d.Now.PerHour.Dollars(), d.Moved.PerHour.Dollars(), d.Now.PerMonth.Dollars(), d.Source)
 	}
 	if diff := cmp.Diff([]string{"idle"}, d.Emptied); diff != "" {
 		t.Errorf("emptied (-want +got):\n%s", diff)
@@ -113,12 +113,12 @@ func TestAuditTakesPricesOfOnesOwn(t *testing.T) {
 	} {
 		prices := filepath.Join(commandtest.Directory(t, map[string]string{"p.csv": tc.prices}), "p.csv")
 		_, stdout, stderr := supercargo(t, tc.stdin, "audit", "--from", "-", "--prices", prices, "-o", "json")
-		var d auditreport.Document
+		var d audit.Result
 		if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 			t.Fatalf("%s: %v: %s", tc.name, err, stderr)
 		}
-		if d.Now.PerHour != tc.want {
-			t.Errorf("%s: now %v, want %v", tc.name, d.Now.PerHour, tc.want)
+		if d.Now.PerHour.Dollars() != tc.want {
+			t.Errorf("%s: now %v, want %v", tc.name, d.Now.PerHour.Dollars(), tc.want)
 		}
 	}
 }

@@ -2,7 +2,9 @@
 package dollars
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -46,3 +48,20 @@ func Format(microDollars int64) string {
 
 // Of converts micro-dollars to dollars for display. Sums should be calculated in micro-dollars.
 func Of(microDollars int64) float64 { return float64(microDollars) / 1e6 }
+
+// Amount is an amount in micro-dollars. JSON has it in dollars.
+type Amount int64
+
+// Dollars returns the amount in dollars, for display.
+func (a Amount) Dollars() float64 { return Of(int64(a)) }
+
+// MarshalJSON implements [json.Marshaler].
+func (a Amount) MarshalJSON() ([]byte, error) { return json.Marshal(a.Dollars()) }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *Amount) UnmarshalJSON(text []byte) error {
+	var amount float64
+	err := json.Unmarshal(text, &amount)
+	*a = Amount(math.Round(amount * 1e6))
+	return err
+}

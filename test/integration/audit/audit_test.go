@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cli/auditreport"
+	auditing "supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -105,13 +105,13 @@ func audit(args ...string) (code int, stdout, stderr string) {
 }
 
 // documentOf runs the command and parses its JSON.
-func documentOf(t *testing.T, args ...string) auditreport.Document {
+func documentOf(t *testing.T, args ...string) auditing.Result {
 	t.Helper()
 	code, stdout, stderr := audit(append(args, "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("audit %v: exit code %d: %s", args, code, stderr)
 	}
-	var d auditreport.Document
+	var d auditing.Result
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +133,14 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 
 	t.Run("the figures are those of the cluster", func(t *testing.T) {
 		// 10 machines at the list price of $0.768, one at its own price, one without a price.
-		if got := fmt.Sprintf("%.2f", live.Now.PerHour); got != "8.18" || live.Now.Nodes != 11 || len(live.Unpriced) != 1 || live.Unpriced[0].Node != "node-01" {
+		if got := fmt.Sprintf("%.2f", live.Now.PerHour.Dollars()); got != "8.18" || live.Now.Nodes != 11 || len(live.Unpriced) != 1 || live.Unpriced[0].Node != "node-01" {
 			t.Errorf("now $%s an hour on %d nodes, unpriced %v; want $8.18 on 11, and node-01", got, live.Now.Nodes, live.Unpriced)
 		}
 		if live.Pods != pods-52 { // every twelfth is on node-01
 			t.Errorf("%d pods, want %d", live.Pods, pods-52)
 		}
-		if live.Moved.PerHour >= live.Now.PerHour || live.Cheapest.PerHour > live.Moved.PerHour || live.LowerBoundPerHour > live.Cheapest.PerHour {
-			t.Errorf("bound %v, cheapest %v, moved %v, now %v; want them in order, and moves that save", live.LowerBoundPerHour, live.Cheapest.PerHour, live.Moved.PerHour, live.Now.PerHour)
+		if live.Moved.PerHour >= live.Now.PerHour || live.Cheapest.PerHour > live.Moved.PerHour || live.Bound > live.Cheapest.PerHour {
+			t.Errorf("bound %v, cheapest %v, moved %v, now %v; want them in order, and moves that save", live.Bound, live.Cheapest.PerHour, live.Moved.PerHour, live.Now.PerHour)
 		}
 	})
 	t.Run("the ClusterRole is all that it needs", func(t *testing.T) {
