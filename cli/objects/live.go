@@ -70,7 +70,7 @@ func Live(ctx context.Context, c client.Client) (*Objects, error) {
 		case kind.required || ctx.Err() != nil:
 			return nil, fmt.Errorf("list %s: %w", kind.name, err)
 		case absent(err) && kind.extra:
-		case absent(err), apierrors.IsForbidden(err), kind.extra:
+		case Absent(err), kind.extra:
 			o.Missing[kind.name] = reason(err)
 		default:
 			return nil, fmt.Errorf("list %s: %w", kind.name, err)
@@ -137,6 +137,9 @@ func (o *Objects) pages(ctx context.Context, c client.Reader, kind func() client
 		}
 	}
 }
+
+// Absent reports whether the error of a request says that the cluster lacks the kind, or that the user may not read it.
+func Absent(err error) bool { return absent(err) || apierrors.IsForbidden(err) }
 
 // absent reports whether the error says that the cluster lacks the kind.
 func absent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }

@@ -12,8 +12,6 @@ import (
 	"runtime"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/text/jsondoc"
@@ -166,9 +164,4 @@ func openBrowser(ctx context.Context, address string) error {
 	}
 	go func() { _ = cmd.Wait() }() // reap the process when it ends
 	return nil
-}
-
-// Absent reports whether the kind is not installed, or the user may not read it.
-func Absent(err error) bool {
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }

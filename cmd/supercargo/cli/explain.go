@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,26 +43,13 @@ func explainKinds() []explainKind {
 	return []explainKind{
 		{"pod", []string{"pods", "po"}, explainPod},
 		{"node", []string{"nodes", "no"}, explainNode},
-		{"nodefleet", []string{"nodefleets", "nf"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-			fleet := &v1alpha1.NodeFleet{}
-			return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explain.Fleet(w, fleet) })
-		}},
-		{"replicapolicy", []string{"replicapolicies", "rp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-			p := &v1alpha1.ReplicaPolicy{}
-			return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explain.Policy(w, p) })
-		}},
-		{"workerpool", []string{"workerpools", "wp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-			p := &v1alpha1.WorkerPool{}
-			return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explain.Pool(w, p) })
-		}},
-		{"migration", []string{"migrations", "mig"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-			m := &v1alpha1.Migration{}
-			return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explain.Migration(w, m) })
-		}},
-		{"machineprofile", []string{"machineprofiles", "mp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-			m := &v1alpha1.MachineProfile{}
-			return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explain.Profile(w, m, time.Now()) })
-		}},
+		{"nodefleet", []string{"nodefleets", "nf"}, explainObject("NodeFleet", explain.Fleet)},
+		{"replicapolicy", []string{"replicapolicies", "rp"}, explainObject("ReplicaPolicy", explain.Policy)},
+		{"workerpool", []string{"workerpools", "wp"}, explainObject("WorkerPool", explain.Pool)},
+		{"migration", []string{"migrations", "mig"}, explainObject("Migration", explain.Migration)},
+		{"machineprofile", []string{"machineprofiles", "mp"}, explainObject("MachineProfile", func(w io.Writer, m *v1alpha1.MachineProfile) error {
+			return explain.Profile(w, m, time.Now())
+		})},
 	}
 }
 
@@ -186,23 +175,29 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	return k.explain(ctx, w, name, flags)
 }
 
-// explainObject reads an object and prints it: as JSON or YAML, or else with say.
-func explainObject(ctx context.Context, w io.Writer, kind, name string, flags explainFlags, object client.Object, say func() error) error {
-	c, namespace, err := flags.cluster.Namespaced()
-	if err != nil {
-		return err
+// explainObject returns a function that reads an object and prints it: as JSON or YAML, or else with say.
+func explainObject[T any, O interface {
+	*T
+	client.Object
+}](kind string, say func(io.Writer, O) error) func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+	return func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+		c, namespace, err := flags.cluster.Namespaced()
+		if err != nil {
+			return err
+		}
+		if kind == "NodeFleet" || kind == "MachineProfile" {
+			namespace = "" // they are cluster-scoped
+		}
+		object := O(new(T))
+		if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
+			return fmt.Errorf("read %s %s: %w", kind, name, err)
+		}
+		object.SetManagedFields(nil)
+		if done, err := command.WriteStructured(w, flags.output, object); done {
+			return err
+		}
+		return say(w, object)
 	}
-	if kind == "NodeFleet" || kind == "MachineProfile" {
-		namespace = "" // they are cluster-scoped
-	}
-	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
-		return fmt.Errorf("read %s %s: %w", kind, name, err)
-	}
-	object.SetManagedFields(nil)
-	if done, err := command.WriteStructured(w, flags.output, object); done {
-		return err
-	}
-	return say()
 }
 
 // explainable returns the completions of the argument.
@@ -212,35 +207,21 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 		return nil
 	}
 	names = append(names, consolidationName, "pods")
-	var fleets v1alpha1.NodeFleetList
-	if err := c.List(ctx, &fleets); err == nil {
-		for i := range fleets.Items {
-			names = append(names, "nodefleet/"+fleets.Items[i].Name)
-		}
-	}
-	var profiles v1alpha1.MachineProfileList
-	if err := c.List(ctx, &profiles); err == nil {
-		for i := range profiles.Items {
-			names = append(names, "machineprofile/"+profiles.Items[i].Name)
-		}
-	}
-	var policies v1alpha1.ReplicaPolicyList
-	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err == nil {
-		for i := range policies.Items {
-			names = append(names, "replicapolicy/"+policies.Items[i].Name)
-		}
-	}
-	var pools v1alpha1.WorkerPoolList
-	if err := c.List(ctx, &pools, client.InNamespace(namespace)); err == nil {
-		for i := range pools.Items {
-			names = append(names, "workerpool/"+pools.Items[i].Name)
-		}
-	}
-	var migrations v1alpha1.MigrationList
-	if err := c.List(ctx, &migrations, client.InNamespace(namespace)); err == nil {
-		for i := range migrations.Items {
-			names = append(names, "migration/"+migrations.Items[i].Name)
-		}
+	for _, of := range []struct {
+		kind string
+		list client.ObjectList
+	}{
+		{"nodefleet", &v1alpha1.NodeFleetList{}}, {"machineprofile", &v1alpha1.MachineProfileList{}}, {"replicapolicy", &v1alpha1.ReplicaPolicyList{}},
+		{"workerpool", &v1alpha1.WorkerPoolList{}}, {"migration", &v1alpha1.MigrationList{}},
+	} {
+		// What cannot be read is not completed.
+		_ = c.List(ctx, of.list, client.InNamespace(namespace))
+		_ = meta.EachListItem(of.list, func(object runtime.Object) error {
+			if o, err := meta.Accessor(object); err == nil {
+				names = append(names, of.kind+"/"+o.GetName())
+			}
+			return nil
+		})
 	}
 	return names
 }

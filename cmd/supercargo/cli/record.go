@@ -131,7 +131,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 		return fmt.Errorf("create the client: %w", err)
 	}
 	deployments, err := objects.MachineDeployments(ctx, c)
-	if err != nil && !command.Absent(err) {
+	if err != nil && !objects.Absent(err) {
 		return fmt.Errorf("read the prices of MachineDeployments: %w", err)
 	}
 	if flags.duration > 0 {

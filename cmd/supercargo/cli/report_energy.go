@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,24 +22,24 @@ import (
 	"supercargo.dev/supercargo/energy/powerquery"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/manifest"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // reportEnergyFlags are the flags of `supercargo report energy`.
 type reportEnergyFlags struct {
-	file, save, profiles   string
-	server                 prometheus.Config
-	power, powerQuery      string
-	ratedWatts             float64
-	from, to               string
-	since, step            time.Duration
-	price, carbon          float64
-	priceFile, carbonFile  string
-	output, page           string
-	top                    int
-	hasPrice, hasCarbon    bool // the flags were given
-	hasSince, hasPowerName bool
+	file, save, profiles  string
+	server                prometheus.Config
+	meter                 meterFlags
+	from, to              string
+	since, step           time.Duration
+	price, carbon         float64
+	priceFile, carbonFile string
+	output, page          string
+	top                   int
+	hasPrice, hasCarbon   bool // the flags were given
+	hasSince              bool
 }
 
 func newReportEnergyCommand() *cobra.Command {
@@ -83,7 +82,7 @@ until the next row of its zone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			changed := cmd.Flags().Changed
-			flags.hasPrice, flags.hasCarbon, flags.hasSince, flags.hasPowerName = changed("price"), changed("carbon"), changed("since"), changed("power")
+			flags.hasPrice, flags.hasCarbon, flags.hasSince, flags.meter.named = changed("price"), changed("carbon"), changed("since"), changed("power")
 			return runReportEnergy(cmd.Context(), flags, time.Now(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -92,10 +91,8 @@ until the next row of its zone.`,
 	f.StringVar(&flags.save, "save", "", "`file` to save the observations to, for -f")
 	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "timeout of one query")
-	f.StringVar(&flags.power, "power", powerquery.Supercargo, "source of power: supercargo, kepler, node-exporter or model")
-	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that returns watts, one sample per node; replaces --power")
+	flags.meter.add(cmd, powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled)
 	f.StringVar(&flags.profiles, "machine-profiles", "", "`file` of MachineProfiles; the power that they state takes precedence over the built-in table")
-	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "highest plausible `watts` of a node; higher readings are dropped; 0 for no limit")
 	f.StringVar(&flags.from, "from", "", "start `time`, such as 2026-01-31T15:00:00Z (default: --since before the end)")
 	f.StringVar(&flags.to, "to", "", "end `time` (default: now)")
 	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to start")
@@ -107,7 +104,6 @@ until the next row of its zone.`,
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.IntVar(&flags.top, "top", 20, "rows of each table to print as text; the rest is summed")
 	f.StringVar(&flags.page, "report", "", "HTML `file` to write")
-	command.Words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.Complete(cmd, "power")
 	return cmd
 }
 
@@ -151,60 +147,32 @@ func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time
 
 // readEnergyReport validates the flags and reads the tariffs, and returns all errors.
 func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, error) {
-	r := &energyReport{flags: flags}
-	errs := []error{flags.check()}
-	var err error
-	if r.preset, err = powerquery.ByName(flags.power); err != nil && flags.power != powerquery.Modelled {
-		errs = append(errs, fmt.Errorf("--power: %w", err))
-	}
-	if flags.powerQuery != "" {
-		r.preset = powerquery.Own(flags.powerQuery)
-	}
-	if r.from, r.to, err = flags.span(now); err != nil {
-		errs = append(errs, err)
-	}
-	if r.power, err = statedPower(flags.profiles); err != nil {
-		errs = append(errs, err)
-	}
+	r, errs := &energyReport{flags: flags}, flags.check()
+	r.preset = flags.meter.preset(&errs)
+	r.from, r.to = flags.span(&errs, now)
 	r.step = flags.step
 	if r.step == 0 {
 		const slices = 300
 		r.step = max(5*time.Minute, (r.to.Sub(r.from)/slices).Truncate(time.Minute)+time.Minute)
 	}
-	if r.prices.Price, err = readTariff("price", flags.hasPrice, flags.price, flags.priceFile, "dollars_per_kwh"); err != nil {
-		errs = append(errs, err)
-	}
-	if r.prices.Carbon, err = readTariff("carbon", flags.hasCarbon, flags.carbon, flags.carbonFile, "grams_per_kwh"); err != nil {
-		errs = append(errs, err)
-	}
-	return r, errors.Join(errs...)
+	var profiles, price, carbon error
+	r.power, profiles = statedPower(flags.profiles)
+	r.prices.Price, price = readTariff("price", flags.hasPrice, flags.price, flags.priceFile, tariff.Dollars.Column())
+	r.prices.Carbon, carbon = readTariff("carbon", flags.hasCarbon, flags.carbon, flags.carbonFile, tariff.Grams.Column())
+	return r, errors.Join(append(errs, profiles, price, carbon)...)
 }
 
 // check validates the flags that need no file.
-func (f reportEnergyFlags) check() error {
-	var errs []error
-	errs = append(errs, command.TableOrJSON.Check("output", f.output))
-	errs = append(errs, f.checkInput())
+func (f reportEnergyFlags) check() input.Faults {
+	errs := input.Faults{command.TableOrJSON.Check("output", f.output), f.checkInput()}
 	if f.server.URL != "" {
 		server := f.server
 		server.MaxBytes = prometheus.DefaultMaxBytes
-		if err := server.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("--prometheus: %w", err))
-		}
+		errs.In("--prometheus", server.Validate())
 	}
-	if f.powerQuery != "" && f.hasPowerName {
-		errs = append(errs, errors.New("--power and --power-query are mutually exclusive"))
-	}
-	if f.step != 0 && f.step < powerquery.SampleEvery {
-		errs = append(errs, fmt.Errorf("--step %v: must be at least %v", f.step, powerquery.SampleEvery))
-	}
-	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
-		errs = append(errs, fmt.Errorf("--rated-watts %v: must be 0 or more", f.ratedWatts))
-	}
-	if f.top < 1 {
-		errs = append(errs, fmt.Errorf("--top %d: must be 1 or more", f.top))
-	}
-	return errors.Join(errs...)
+	errs.If(f.step != 0 && f.step < powerquery.SampleEvery, "--step %v: must be at least %v", f.step, powerquery.SampleEvery)
+	errs.If(f.top < 1, "--top %d: must be 1 or more", f.top)
+	return errs
 }
 
 // checkInput validates that there is one input, and no flag that it does not use.
@@ -214,33 +182,22 @@ func (f reportEnergyFlags) checkInput() error {
 		return errors.New("either --prometheus with the URL of a server, or -f with a saved file is required")
 	case f.file == "":
 		return nil
-	case f.powerQuery != "" || f.hasPowerName || f.from != "" || f.to != "" || f.hasSince || f.step != 0:
+	case f.meter.query != "" || f.meter.named || f.from != "" || f.to != "" || f.hasSince || f.step != 0:
 		return errors.New("-f: the file determines the meters, the period and the slices: omit --power, --power-query, --from, --to, --since and --step")
 	}
 	return nil
 }
 
 // span returns the time range of the report.
-func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
-	to = now.Truncate(time.Second)
-	if f.to != "" {
-		if to, err = time.Parse(time.RFC3339, f.to); err != nil {
-			return from, to, fmt.Errorf("--to %q: must be a time such as 2026-01-31T15:00:00Z", f.to)
-		}
-	}
-	from = to.Add(-f.since)
-	if f.from != "" {
-		if f.hasSince {
-			return from, to, errors.New("--from and --since are mutually exclusive")
-		}
-		if from, err = time.Parse(time.RFC3339, f.from); err != nil {
-			return from, to, fmt.Errorf("--from %q: must be a time such as 2026-01-31T15:00:00Z", f.from)
-		}
-	}
-	if span := to.Sub(from); span < powerquery.SampleEvery || span > 10*366*24*time.Hour {
-		return from, to, fmt.Errorf("from %s to %s: must be a period of half a minute to ten years (--from, --to, --since)", from.Format(time.RFC3339), to.Format(time.RFC3339))
-	}
-	return from, to, nil
+func (f reportEnergyFlags) span(errs *input.Faults, now time.Time) (from, to time.Time) {
+	wrong := len(*errs)
+	to = timeOf(errs, "to", f.to, now.Truncate(time.Second))
+	from = timeOf(errs, "from", f.from, to.Add(-f.since))
+	errs.If(f.from != "" && f.hasSince, "--from and --since are mutually exclusive")
+	span := to.Sub(from)
+	errs.If(len(*errs) == wrong && (span < powerquery.SampleEvery || span > 10*366*24*time.Hour), "from %s to %s: must be a period of half a minute to ten years (--from, --to, --since)",
+		from.Format(time.RFC3339), to.Format(time.RFC3339))
+	return from, to
 }
 
 // readTariff returns the tariff of a flag or a file; without either, an empty one.
@@ -281,9 +238,6 @@ func (r *energyReport) load(stdin io.Reader) error {
 	return command.ReadNamed("-f", r.flags.file, read)
 }
 
-// mostAnswerBytes is the maximum size of a response: some hundred thousand pods.
-const mostAnswerBytes = 256 << 20
-
 // observe queries the server.
 func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	server := r.flags.server
@@ -294,9 +248,9 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	}
 	defer client.Close()
 	o := powerquery.Observer{Querier: client, Power: powerquery.Meter{
-		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.ratedWatts)},
+		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.meter.ratedWatts)},
 	}}
-	if r.flags.power == powerquery.Modelled {
+	if r.flags.meter.power == powerquery.Modelled {
 		o.Power = powerquery.Model{Querier: client, Power: r.power.Of}
 	}
 	var progress func(done, all int)
@@ -304,10 +258,7 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 		progress = func(done, all int) { fmt.Fprintf(stderr, "\r%d of %d slices ", done, all) }
 		defer fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	r.powerFrom = r.flags.power
-	if r.flags.powerQuery != "" {
-		r.powerFrom = r.flags.powerQuery
-	}
+	r.powerFrom = cmp.Or(r.flags.meter.query, r.flags.meter.power)
 	r.observed, r.tally, err = o.Observe(ctx, r.from, r.to, r.step, progress)
 	return err
 }
@@ -360,7 +311,7 @@ func (r *energyReport) publish(stdout io.Writer) error {
 	if report.From.IsZero() {
 		report.From, report.To = r.from, r.to
 	}
-	report.Notes = r.notes(report)
+	report.AddNotes(r.observed, r.powerFrom == powerquery.Modelled, r.tally.Nameless)
 	if r.flags.page != "" {
 		if err := command.WriteWhole(r.flags.page, report.WriteHTML); err != nil {
 			return fmt.Errorf("--report: %w", err)
@@ -370,40 +321,4 @@ func (r *energyReport) publish(stdout io.Writer) error {
 		return report.WriteJSON(stdout)
 	}
 	return report.WriteTable(stdout, r.flags.top)
-}
-
-// notes returns what a reader should know about the figures.
-func (r *energyReport) notes(report bill.Report) []string {
-	var notes []string
-	note := func(is bool, format string, args ...any) {
-		if is {
-			notes = append(notes, fmt.Sprintf(format, args...))
-		}
-	}
-	pods, timed := false, false
-	for _, s := range r.observed {
-		pods = pods || len(s.Pods) > 0
-		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used != nil })
-	}
-	known := report.Covered > 0
-	modelled := r.powerFrom == powerquery.Modelled
-	note(!known && modelled, "No nodes were found: --power model reads their CPUs, which the metrics adapter or kube-state-metrics exports, in samples half a minute apart. A server that has just started has them after a minute.")
-	note(!known && !modelled, "No power of any node was found: docs/power-meters.md lists the series that are read, --power-query uses your own query, and --power model needs no meter.")
-	note(known && !pods, "No pods were found, so all energy is unallocated: query the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
-	note(pods && !timed, "The CPU time of pods is unknown, so energy by load is shared by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
-	note(report.Powerless > 0, "%d pods ran on nodes whose power is unknown and are not in the bill: check that power and pods use the same node names.", report.Powerless)
-	note(report.Gaps > report.Covered/20, "The power of nodes was unknown for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
-	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is counted as $0.", 100*(1-report.PricedShare))
-	note(report.HasCarbon && report.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is counted as 0 g.", 100*(1-report.CarbonShare))
-	note(r.tally.Nameless > 0, "%d samples of power have no node: the query drops the label.", r.tally.Nameless)
-	if n := report.Dropped.Dropped(); n > 0 {
-		var faults []string
-		for _, fault := range energy.Faults() {
-			if k := report.Dropped.Of(fault); k > 0 {
-				faults = append(faults, fmt.Sprintf("%d %s", k, fault))
-			}
-		}
-		note(true, "%d readings of power were implausible and were dropped: %s.", n, strings.Join(faults, ", "))
-	}
-	return notes
 }

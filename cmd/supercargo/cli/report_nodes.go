@@ -78,12 +78,7 @@ The adapter keeps one day of history by default. docs/metrics.md lists its serie
 func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 	var errs input.Faults
 	parse := func(flag, text string, otherwise time.Time) time.Time {
-		if text == "" {
-			return otherwise
-		}
-		t, err := time.Parse(time.RFC3339, text)
-		errs.If(err != nil, "--%s %q: must be a time such as 2026-01-31T15:00:00Z", flag, text)
-		return t.Truncate(time.Second)
+		return timeOf(&errs, flag, text, otherwise).Truncate(time.Second)
 	}
 	var s nodequery.Span
 	s.To = parse("to", cmp.Or(f.to, f.at), now.Truncate(time.Second))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -23,12 +22,10 @@ import (
 )
 
 type reportPowerFlags struct {
-	server            prometheus.Config
-	power, powerQuery string
-	hasPower          bool // --power was given
-	ratedWatts        float64
-	maxAge            time.Duration
-	output            string
+	server prometheus.Config
+	meter  meterFlags
+	maxAge time.Duration
+	output string
 }
 
 func newReportPowerCommand() *cobra.Command {
@@ -49,38 +46,26 @@ old or implausible are dropped and counted by reason.`,
   supercargo report power --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags.hasPower = cmd.Flags().Changed("power")
+			flags.meter.named = cmd.Flags().Changed("power")
 			return reportPower(cmd.Context(), cmd.OutOrStdout(), flags, time.Now())
 		},
 	}
 	f := cmd.Flags()
 	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", 10*time.Second, "timeout of one query")
-	f.StringVar(&flags.power, "power", powerquery.Supercargo, "source of power: supercargo, kepler or node-exporter")
-	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that returns watts, one sample per node; replaces --power")
-	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "highest plausible `watts` of a node; higher readings are dropped; 0 for no limit")
+	flags.meter.add(cmd, powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter)
 	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "maximum age of a reading")
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
-	command.Words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.Complete(cmd, "power")
 	return cmd
 }
 
-// preset validates the flags and returns the query to use.
-func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
-	preset, err := powerquery.ByName(f.power)
-	if err != nil {
-		err = fmt.Errorf("--power: %w", err)
-	}
-	errs := input.Faults{err}
-	if f.powerQuery != "" {
-		if preset = powerquery.Own(f.powerQuery); f.hasPower {
-			errs = append(errs, errors.New("--power and --power-query are mutually exclusive"))
-		}
-	}
+// check validates the flags and returns the queries to use.
+func (f *reportPowerFlags) check() (powerquery.Preset, error) {
+	var errs input.Faults
+	preset := f.meter.preset(&errs)
 	f.server.MaxBytes = mostAnswerBytes
 	errs.In("--prometheus", f.server.Validate())
 	errs = append(errs, command.TableOrJSON.Check("output", f.output))
-	errs.If(!(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0), "--rated-watts %v: must be 0 or more", f.ratedWatts)
 	errs.If(f.maxAge <= 0, "--max-age %v: must be more than 0", f.maxAge)
 	return preset, errors.Join(errs...)
 }
@@ -105,7 +90,7 @@ type nodePower struct {
 
 // reportPower reads and prints the power of each node at a time.
 func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now time.Time) error {
-	preset, err := flags.preset()
+	preset, err := flags.check()
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -115,7 +100,7 @@ func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now t
 	}
 	defer client.Close()
 	readings, tally, err := powerquery.Meter{Querier: client, Preset: preset, Limits: energy.Limits{
-		MaxAge: flags.maxAge, MaxSkew: time.Minute, Rated: energy.Watts(flags.ratedWatts),
+		MaxAge: flags.maxAge, MaxSkew: time.Minute, Rated: energy.Watts(flags.meter.ratedWatts),
 	}}.Read(ctx, now)
 	if err != nil {
 		return err

@@ -1,0 +1,191 @@
+// Package explain prints the status of objects of a cluster as text: the last decision and its
+// reasons, its expected outcome and its measured one.
+//
+// It decides nothing. What [Read] reads of a cluster explains its pods and nodes.
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
+	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/energy/score"
+	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// Cluster is what is known of a cluster at a time. It explains pods and nodes.
+type Cluster struct {
+	client client.Client
+	world  *world.World
+	in     WhyInput // without a pod
+}
+
+// Read reads a cluster once. Its scheme includes cluster-api. It leaves out kinds that are not installed or that the
+// user may not list, except for nodes and pods.
+func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error) {
+	r := &Cluster{client: c}
+	var migrations v1alpha1.MigrationList
+	installed := c.List(ctx, &migrations, client.Limit(1)) == nil
+	var err error
+	if r.world, err = world.Read(ctx, tolerantReader{c}, installed); err != nil {
+		return nil, err
+	}
+	r.in = WhyInput{Now: now, View: world.NewView(r.world, now, runtimes.NewLearner())}
+	var fleets v1alpha1.NodeFleetList
+	if err := c.List(ctx, &fleets); err != nil && !objects.Absent(err) {
+		return nil, fmt.Errorf("list NodeFleets: %w", err)
+	}
+	for i := range fleets.Items {
+		f := FleetInput{Fleet: &fleets.Items[i]}
+		if f.Offers, f.Machines, err = r.offers(ctx, f.Fleet); err != nil {
+			f.Unread = "Its flavors were read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
+		}
+		f.Events = r.events(ctx, "NodeFleet", "default", f.Fleet.Name)
+		r.in.Fleets = append(r.in.Fleets, f)
+	}
+	return r, nil
+}
+
+// tolerantReader returns empty lists for kinds that are not installed, or that the user may not list. Nodes and pods
+// are required.
+type tolerantReader struct{ client.Client }
+
+// List implements client.Reader.
+func (r tolerantReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := r.Client.List(ctx, list, options...)
+	switch list.(type) {
+	case *corev1.NodeList, *corev1.PodList:
+		return err
+	}
+	if err != nil && objects.Absent(err) {
+		return nil
+	}
+	return err
+}
+
+// errNotRead is why a fleet's machines are read only from its status.
+var errNotRead = errors.New("its provider is OpenStack, and only the autoscaler has the credentials")
+
+// offers reads what a fleet can buy and has, as the autoscaler does.
+func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Offer, []provider.Machine, error) {
+	if f.Spec.Provider == v1alpha1.FleetOpenStack || f.Spec.ClusterAPI == nil {
+		return nil, nil, errNotRead
+	}
+	prices, err := fleet.ReadPrices(ctx, r.client, &f.Spec.Pricing)
+	if err != nil {
+		return nil, nil, err
+	}
+	of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(context.Context) ([]catalogue.Flavor, error) { return prices.Types(), nil }}
+	inventory, err := clusterapi.New(r.client, r.client, of, r.world.Nodes, clusterapi.NewTemplates(clock.RealClock{})).Observe(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fleet.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
+}
+
+// events returns the Events of an object, the oldest first; none if they cannot be read, because they
+// are optional.
+func (r *Cluster) events(ctx context.Context, kind, namespace, name string) []corev1.Event {
+	var list corev1.EventList
+	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.AsSelector()
+	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: about}); err != nil {
+		return nil
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
+	return list.Items
+}
+
+// Pod explains a pod, with its Events.
+func (r *Cluster) Pod(ctx context.Context, pod *corev1.Pod) Why {
+	in := r.in
+	in.Pod, in.Events = pod, r.events(ctx, "Pod", pod.Namespace, pod.Name)
+	return NewWhy(&in)
+}
+
+// Pending explains the pods without a node of a namespace, or of all if it is empty.
+func (r *Cluster) Pending(namespace string) PendingPods {
+	all := PendingPods{Pods: []Why{}}
+	for i := range r.world.Pods {
+		if p := &r.world.Pods[i]; p.Spec.NodeName == "" && (namespace == "" || p.Namespace == namespace) {
+			in := r.in
+			in.Pod = p
+			all.Pods = append(all.Pods, NewWhy(&in))
+		}
+	}
+	return all
+}
+
+// Node explains a node.
+func (r *Cluster) Node(name string) (NodeWhy, error) {
+	if r.world.Nodes[name] == nil {
+		return NodeWhy{}, fmt.Errorf("read Node %s: not found", name)
+	}
+	return NewNodeWhy(&r.in, name), nil
+}
+
+// EnergyOptions are what the energy of a pod counts by.
+type EnergyOptions struct {
+	// Weight is the weight of energy where neither the pod nor its namespace states one.
+	Weight float64
+	// Tariff returns the prices by which joules count, and their unit; empty for joules.
+	Tariff func() (tariff.Tariff, tariff.Unit, error)
+	// Always means that nodes are scored even if there are no MachineProfiles.
+	Always bool
+}
+
+// Energy scores all nodes for a pod as EnergyPerformance would now, including idle power. It does not
+// check whether the pod fits. It returns nil if there are no MachineProfiles, unless Always is set.
+func (r *Cluster) Energy(ctx context.Context, pod *corev1.Pod, o EnergyOptions) (*Pod, error) {
+	var profiles v1alpha1.MachineProfileList
+	if err := r.client.List(ctx, &profiles); err != nil && !objects.Absent(err) {
+		return nil, fmt.Errorf("read machine profiles: %w", err)
+	}
+	if len(profiles.Items) == 0 && !o.Always {
+		return nil, nil
+	}
+	prices, unit, err := o.Tariff()
+	if err != nil {
+		return nil, err
+	}
+	var ns corev1.Namespace
+	if err := r.client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, &ns); err != nil {
+		return nil, fmt.Errorf("read Namespace %s: %w", pod.Namespace, err)
+	}
+	weight, wrong := score.WeightOf(pod.Annotations, ns.Annotations, o.Weight)
+	var book profile.Book
+	for i := range profiles.Items {
+		// Errors in a profile are reported when the profile is explained.
+		_ = book.Put(&profiles.Items[i])
+	}
+	nodes := make([]corev1.Node, 0, len(r.world.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(r.world.Nodes)) {
+		nodes = append(nodes, *r.world.Nodes[name])
+	}
+	compared := score.NodesFor(pod, nodes, r.world.Pods, func(zone string) tariff.Price { return prices.At(zone, r.in.Now, tariff.DefaultMaxAge) })
+	e := NewPod(pod.Namespace+"/"+pod.Name, weight, unit, score.Compare(weight.H, score.SizeOf(pod), compared, book.Set(), r.in.Now))
+	if weight.Origin == score.FromProfile {
+		e.WeightFrom = "--energy-weight"
+	}
+	if wrong != nil {
+		e.Note = wrong.Error()
+	}
+	return &e, nil
+}
