@@ -394,8 +394,10 @@ func newObject(apiVersion, kind string) any {
 	if kind == "MachineDeployment" && strings.HasPrefix(apiVersion, "cluster.x-k8s.io/") {
 		return &metav1.PartialObjectMetadata{}
 	}
-	if k := kinds[kind]; k.new != nil && (apiVersion == "" || apiVersion == k.apiVersion) {
-		return k.new()
+	for i := range kinds {
+		if k := &kinds[i]; k.name == kind && (apiVersion == "" || apiVersion == k.apiVersion) {
+			return k.object()
+		}
 	}
 	return nil
 }

@@ -5,75 +5,44 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // page is how many objects are requested from the API server at a time.
 const page = 500
 
-// listed is a kind that is listed from a cluster.
-type listed struct {
-	name     string // plural, for messages
-	list     func() client.ObjectList
-	required bool
-	// extra means that a cluster may lack the kind without loss.
-	extra bool
-}
-
-var machineDeployments = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "MachineDeployment"}
-
-var asked = []listed{
-	{name: "Nodes", list: func() client.ObjectList { return &corev1.NodeList{} }, required: true},
-	{name: "Pods", list: func() client.ObjectList { return &corev1.PodList{} }, required: true},
-	{name: "PodDisruptionBudgets", list: func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }},
-	{name: "DaemonSets", list: func() client.ObjectList { return &appsv1.DaemonSetList{} }},
-	{name: "ReplicaSets", list: func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
-	{name: "Jobs", list: func() client.ObjectList { return &batchv1.JobList{} }},
-	{name: "Services", list: func() client.ObjectList { return &corev1.ServiceList{} }},
-	{name: "Namespaces", list: func() client.ObjectList { return &corev1.NamespaceList{} }},
-	{name: "PersistentVolumeClaims", list: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} }},
-	{name: "PersistentVolumes", list: func() client.ObjectList { return &corev1.PersistentVolumeList{} }},
-	{name: "StorageClasses", list: func() client.ObjectList { return &storagev1.StorageClassList{} }},
-	{name: "NodeMetrics", list: func() client.ObjectList { return &metricsv1beta1.NodeMetricsList{} }, extra: true},
-}
+// The kinds without which there is no audit, and those that a cluster may lack without loss.
+var (
+	required = []string{"Nodes", "Pods"}
+	extra    = []string{"NodeMetrics", "MachineDeployments"}
+)
 
 // Live reads the objects of a cluster page by page. The client must be allowed to list nodes and pods. Other kinds that
 // it may not list, or that do not exist, are recorded in Missing. The client's scheme must include the kinds of
 // Kubernetes and NodeMetrics.
 func Live(ctx context.Context, c client.Client) (*Objects, error) {
 	o := &Objects{Missing: map[string]string{}}
-	all := asked
-	// The version of the kind differs between clusters.
-	if mapping, err := c.RESTMapper().RESTMapping(machineDeployments); err == nil {
-		kind := mapping.GroupVersionKind.GroupVersion().WithKind(machineDeployments.Kind + "List")
-		all = append(slices.Clone(asked), listed{name: "MachineDeployments", extra: true, list: func() client.ObjectList {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(kind)
-			return list
-		}})
+	all := kinds
+	if list, err := machineDeployments(c); err == nil {
+		all = append(slices.Clone(kinds), kind{plural: "MachineDeployments", list: list})
 	}
-	for _, kind := range all {
-		err := o.readAll(ctx, c, kind.list)
-		switch {
+	for i := range all {
+		name := all[i].plural
+		err := o.readAll(ctx, c, all[i].list)
+		switch lacks := slices.Contains(extra, name); {
 		case err == nil:
-		case kind.required || ctx.Err() != nil:
-			return nil, fmt.Errorf("list %s: %w", kind.name, err)
-		case absent(err) && kind.extra:
-		case Absent(err), kind.extra:
-			o.Missing[kind.name] = reason(err)
+		case slices.Contains(required, name) || ctx.Err() != nil:
+			return nil, fmt.Errorf("list %s: %w", name, err)
+		case absent(err) && lacks:
+		case Absent(err), lacks:
+			o.Missing[name] = reason(err)
 		default:
-			return nil, fmt.Errorf("list %s: %w", kind.name, err)
+			return nil, fmt.Errorf("list %s: %w", name, err)
 		}
 	}
 	return o, nil
@@ -82,23 +51,29 @@ func Live(ctx context.Context, c client.Client) (*Objects, error) {
 // MachineDeployments returns the metadata of the MachineDeployments of cluster-api, of the version that the cluster
 // has. It returns none if the cluster lacks the kind.
 func MachineDeployments(ctx context.Context, c client.Client) ([]metav1.PartialObjectMetadata, error) {
-	mapping, err := c.RESTMapper().RESTMapping(machineDeployments)
-	if err != nil {
-		return nil, client.IgnoreNotFound(ignoreNoMatch(err))
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(machineDeployments.Kind + "List"))
-	if err := c.List(ctx, list); err != nil {
+	list, err := machineDeployments(c)
+	switch {
+	case err != nil && absent(err):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
-	return list.Items, nil
+	var o Objects
+	err = o.readAll(ctx, c, list)
+	return o.Deployments, err
 }
 
-func ignoreNoMatch(err error) error {
-	if meta.IsNoMatchError(err) {
-		return nil
+// machineDeployments returns a function for empty lists of MachineDeployments, of the version that the cluster has.
+func machineDeployments(c client.Client) (func() client.ObjectList, error) {
+	mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "MachineDeployment"})
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return func() client.ObjectList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("MachineDeploymentList"))
+		return list
+	}, nil
 }
 
 // readAll lists a kind. If the API server's continue token expires, it starts again and discards what it has read, up

@@ -5,7 +5,6 @@ package objects
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -54,105 +53,53 @@ func (o *Objects) Get(_ context.Context, key types.NamespacedName, object client
 
 // List fills in a list. The items share memory with o and must not be changed.
 func (o *Objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	switch l := list.(type) {
-	case *corev1.NodeList:
-		l.Items = o.Nodes
-	case *corev1.PodList:
-		l.Items = o.Pods
-	case *policyv1.PodDisruptionBudgetList:
-		l.Items = o.Budgets
-	case *appsv1.DaemonSetList:
-		l.Items = o.Daemons
-	case *appsv1.ReplicaSetList:
-		l.Items = o.ReplicaSets
-	case *batchv1.JobList:
-		l.Items = o.Jobs
-	case *corev1.ServiceList:
-		l.Items = o.Services
-	case *corev1.NamespaceList:
-		l.Items = o.Namespaces
-	case *corev1.PersistentVolumeClaimList:
-		l.Items = o.Claims
-	case *corev1.PersistentVolumeList:
-		l.Items = o.Volumes
-	case *storagev1.StorageClassList:
-		l.Items = o.Classes
-	case *v1alpha1.MigrationList:
-	default:
-		return fmt.Errorf("list %T: an audit has none", list)
+	for i := range kinds {
+		if kinds[i].share(o, list) {
+			return nil
+		}
 	}
-	return nil
+	if _, is := list.(*v1alpha1.MigrationList); is {
+		return nil // an audit counts no Migrations
+	}
+	return fmt.Errorf("list %T: an audit has none", list)
 }
 
 // Add adds an object of a kind that an audit needs, without the fields that it does not need. It counts objects of
 // other kinds and omits pods that have ended.
 func (o *Objects) Add(object any) {
 	switch x := object.(type) {
-	case *corev1.Node:
-		o.Nodes = append(o.Nodes, *stripNode(x))
 	case *corev1.Pod:
-		if !class.Ended(x) {
-			if len(o.Pods) == cap(o.Pods) { // append would copy them more often
-				o.Pods = slices.Grow(o.Pods, max(1024, len(o.Pods)))
-			}
-			o.Pods = append(o.Pods, *stripPod(x))
+		if class.Ended(x) {
+			return
 		}
-	case *policyv1.PodDisruptionBudget:
-		stripMeta(&x.ObjectMeta)
-		o.Budgets = append(o.Budgets, *x)
-	case *appsv1.DaemonSet:
-		stripMeta(&x.ObjectMeta)
-		o.Daemons = append(o.Daemons, *x)
-	case *appsv1.ReplicaSet:
-		stripMeta(&x.ObjectMeta)
-		x.Spec.Template = corev1.PodTemplateSpec{}
-		o.ReplicaSets = append(o.ReplicaSets, *x)
-	case *batchv1.Job:
-		stripMeta(&x.ObjectMeta)
-		o.Jobs = append(o.Jobs, *x)
-	case *corev1.Service:
-		stripMeta(&x.ObjectMeta)
-		o.Services = append(o.Services, *x)
-	case *corev1.Namespace:
-		stripMeta(&x.ObjectMeta)
-		o.Namespaces = append(o.Namespaces, *x)
-	case *corev1.PersistentVolumeClaim:
-		stripMeta(&x.ObjectMeta)
-		o.Claims = append(o.Claims, *x)
-	case *corev1.PersistentVolume:
-		stripMeta(&x.ObjectMeta)
-		o.Volumes = append(o.Volumes, *x)
-	case *storagev1.StorageClass:
-		stripMeta(&x.ObjectMeta)
-		o.Classes = append(o.Classes, *x)
-	case *metricsv1beta1.NodeMetrics:
-		o.Metrics = append(o.Metrics, *x)
 	case *metav1.PartialObjectMetadata:
-		stripMeta(&x.ObjectMeta)
+		stripMeta(x)
 		o.Deployments = append(o.Deployments, *x)
-	default:
-		o.Others++
+		return
 	}
+	for i := range kinds {
+		if kinds[i].add(o, object) {
+			return
+		}
+	}
+	o.Others++
 }
 
 // lastApplied is the annotation in which kubectl apply stores the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-func stripMeta(m *metav1.ObjectMeta) {
-	m.ManagedFields = nil
-	delete(m.Annotations, lastApplied)
+func stripMeta(o metav1.Object) {
+	o.SetManagedFields(nil)
+	delete(o.GetAnnotations(), lastApplied)
 }
 
-func stripNode(n *corev1.Node) *corev1.Node {
-	stripMeta(&n.ObjectMeta)
+func stripNode(n *corev1.Node) {
 	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Addresses = nil, nil, nil, nil
-	return n
 }
 
 // stripPod keeps the fields of a pod about its node, requests, constraints and how it may leave. It drops the container
 // statuses of a resize in progress, so such pods count with their requests.
-func stripPod(p *corev1.Pod) *corev1.Pod {
-	stripMeta(&p.ObjectMeta)
+func stripPod(p *corev1.Pod) {
 	s := &p.Status
 	p.Status = corev1.PodStatus{Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -161,7 +108,6 @@ func stripPod(p *corev1.Pod) *corev1.Pod {
 		}
 	}
 	p.Spec.EphemeralContainers, p.Spec.HostAliases, p.Spec.DNSConfig, p.Spec.ImagePullSecrets, p.Spec.ReadinessGates = nil, nil, nil, nil, nil
-	return p
 }
 
 func stripContainer(c *corev1.Container) {
