@@ -401,7 +401,11 @@ func (f *fleet) ask(now time.Time, s *cluster.State, nodes []string) []cluster.T
 			case drain.Stay, drain.GiveUp:
 				continue
 			}
-			if to := tightest(s, p); to != nil {
+			like := *p
+			if method == cluster.Migrate && like.Arch == "" {
+				like.Arch = s.Nodes[at].Arch // a state continues on its architecture only
+			}
+			if to := tightest(s, &like); to != nil {
 				to.Pods = append(slices.Clone(to.Pods), *p)
 				all = append(all, cluster.Transfer{Pod: p.Name, From: name, To: to.Name, Method: method, Reason: fmt.Sprintf("%s is drained: %s", name, step.Why)})
 			}

@@ -239,6 +239,28 @@ func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	}
 }
 
+func TestOnlyARestartedPodChangesItsArchitectureInASimulation(t *testing.T) {
+	t.Parallel()
+	f := newFleet(minutely, defaultFleet(), cluster.WaysOf(cluster.Migrate))
+	now := sim.Epoch.Add(time.Hour)
+	pod := func(name string, way cluster.Method) cluster.Pod {
+		p := waitingJob(name, gi, 0)
+		p.Ways = cluster.WaysOf(way)
+		return p
+	}
+	other := mediumNode("b", cluster.Ready, waitingJob("x", 4*gi, 0)) // the tightest
+	other.Arch = "arm64"
+	s := fleetState(0, nil, mediumNode("a", cluster.Leaving, pod("migrated", cluster.Migrate), pod("restarted", cluster.Evict)), other, mediumNode("c", cluster.Ready))
+	f.marks["a"] = drain.Mark{Since: now}
+	to := map[string]string{}
+	for _, move := range f.ask(now, s, []string{"a"}) {
+		to[move.Pod] = move.To
+	}
+	if diff := cmp.Diff(map[string]string{"migrated": "c", "restarted": "b"}, to); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+}
+
 func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
 	t.Parallel()
 	const never, in, out = v1alpha1.EvictServicesNever, v1alpha1.EvictServicesOptIn, v1alpha1.EvictServicesOptOut

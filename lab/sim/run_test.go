@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -306,6 +309,28 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := sim.Run(ctx, sim.Input{Scenario: scene(), Policy: fixed(stock), Pods: workload(5, 1)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that it was cancelled", err)
+	}
+}
+
+// The scheduler returns any node, or none, without an error when its context ends while it compares nodes.
+func TestAnAttemptFailsOnceItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := sim.NewScheduler(ctx, sim.SchedulerOptions{Configuration: stock, Clock: &sim.Clock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AddNode(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName}}
+	if a := s.Attempt(pod); a.Err != nil || a.Node != "a" {
+		t.Fatalf("before: node %q, error %v; want node a", a.Node, a.Err)
+	}
+	cancel()
+	if a := s.Attempt(pod); !errors.Is(a.Err, context.Canceled) {
+		t.Errorf("after: node %q, error %v; want that it was cancelled", a.Node, a.Err)
 	}
 }
 

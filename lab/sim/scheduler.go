@@ -147,6 +147,9 @@ func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 		return a
 	}
 	result, err := schedulePod(s.ctx, s.Scheduler, a, pod)
+	if s.ctx.Err() != nil { // the scheduler then returns any node, or none, without an error
+		err = s.ctx.Err()
+	}
 	a.Node, a.Evaluated, a.Err = result.SuggestedHost, result.EvaluatedNodes, err
 	return a
 }
