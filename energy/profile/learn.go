@@ -2,7 +2,6 @@ package profile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/regress"
-	"supercargo.dev/supercargo/internal/input"
 )
 
 // Sample is the energy and runtime of a finished pod or probe on a machine of the type.
@@ -27,14 +25,6 @@ type Sample struct {
 type Profile struct {
 	// Energy is in joules, Runtime in seconds.
 	Energy, Runtime Model
-}
-
-// Validate returns the faults of the models, or nil if both are valid.
-func (p Profile) Validate() error {
-	var errs input.Faults
-	errs.In("energy", p.Energy.Validate())
-	errs.In("runtime", p.Runtime.Validate())
-	return errors.Join(errs...)
 }
 
 // LeastSamples is the minimum number of samples to learn from.

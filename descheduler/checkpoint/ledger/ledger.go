@@ -171,9 +171,6 @@ func (id ID) check() error {
 	return nil
 }
 
-// Valid reports whether an entry may have this ID.
-func (id ID) Valid() bool { return id.check() == nil }
-
 func (l *Ledger) file(id ID) string {
 	return filepath.Join(l.dir, id.Migration+"_"+id.Node+"_"+string(id.Role)+".json")
 }

@@ -43,9 +43,6 @@ func TestPodsThatAreNotCoupledNeitherAskNorMatter(t *testing.T) {
 			} else {
 				apart++
 			}
-			if all.Free(p) == coupled[p] {
-				t.Fatalf("pod %q: Free says %v, Coupled %v", p.Key(), all.Free(p), coupled[p])
-			}
 			for host := range hosts {
 				got, want := all.Check(p, host), some.Check(p, host)
 				if got != want {
@@ -96,33 +93,6 @@ func TestCoupledNamesThoseWhoAskAndThoseWhoAreAskedAbout(t *testing.T) {
 			}
 			if got := constraint.Coupled([]*constraint.Pod{matched, aside}); len(got) > 0 {
 				t.Errorf("without the pod with the demand, %d pods are coupled", len(got))
-			}
-		})
-	}
-}
-
-// TestFreeUntilOthersComeIntoPlay tests a plain pod while a pod with anti-affinity against it is unknown, expected,
-// placed.
-func TestFreeUntilOthersComeIntoPlay(t *testing.T) {
-	c := constraint.NewCompiler(nil)
-	plain, loner := mustCompile(t, c, pod("web")), mustCompile(t, c, pod("loner", awayFrom("web", hostname)))
-	for _, tc := range []struct {
-		name string
-		meet func(*constraint.Tracker)
-	}{
-		{"expected", func(t *constraint.Tracker) { t.Expect(loner) }},
-		{"checked", func(t *constraint.Tracker) { t.Check(loner, 0) }},
-		{"placed", func(t *constraint.Tracker) { t.Place(loner, 0) }},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tracker := constraint.NewTracker()
-			tracker.AddHost(&constraint.Host{Name: "h0"})
-			if !tracker.Free(plain) {
-				t.Error("not free in an empty tracker")
-			}
-			tc.meet(tracker)
-			if tracker.Free(plain) {
-				t.Errorf("free although a pod with anti-affinity against it was %s", tc.name)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func (p *Pod) StaticKey() string { return p.static.key }
 func (p *Pod) Admits(h *Host) string { return p.static.admits(h) }
 
 // Plain reports whether the pod itself has no constraints that depend on other pods: pod affinity or anti-affinity,
-// hard spread constraints, host ports. Other pods may still repel it: see [Coupled] and [Tracker.Free].
+// hard spread constraints, host ports. Other pods may still repel it: see [Coupled].
 func (p *Pod) Plain() bool {
 	return p.affinity == nil && len(p.apart) == 0 && len(p.spreads) == 0 && len(p.ports) == 0
 }
@@ -136,15 +136,6 @@ func (p *Pod) TopologyKeys() []string {
 	return keys
 }
 
-// coupled reports whether p has constraints of its own or is selected by one of the tallies and spreads for which the
-// two functions return true.
-func (p *Pod) coupled(tally, spread func(id int) bool) bool {
-	if !p.Plain() {
-		return true
-	}
-	return p.askedAbout(tally, spread)
-}
-
 // askedAbout reports whether one of those tallies and spreads selects p.
 func (p *Pod) askedAbout(tally, spread func(id int) bool) bool {
 	for _, a := range p.identity.audiences {
@@ -195,7 +186,7 @@ func Coupled(pods []*Pod) map[*Pod]bool {
 	}
 	coupled := map[*Pod]bool{}
 	for _, p := range pods {
-		if p.coupled(func(id int) bool { return tallies[id] }, func(id int) bool { return spreads[id] }) {
+		if !p.Plain() || p.askedAbout(func(id int) bool { return tallies[id] }, func(id int) bool { return spreads[id] }) {
 			coupled[p] = true
 		}
 	}

@@ -233,8 +233,7 @@ func (t *Tracker) checkAffinity(a *affinity, host int) string {
 	return reason
 }
 
-// Expect announces pods that may be checked or placed later. It sets up their counters now, so that clones share them
-// and [Tracker.Free] takes them into account.
+// Expect announces pods that may be checked or placed later. It sets up their counters now, so that clones share them.
 func (t *Tracker) Expect(pods ...*Pod) {
 	for _, p := range pods {
 		t.adopt(p)
@@ -243,15 +242,6 @@ func (t *Tracker) Expect(pods ...*Pod) {
 			t.spread(p.spreads[i].spread)
 		}
 	}
-}
-
-// Free reports whether the pod and the other pods do not constrain each other: it has no constraints that depend on
-// other pods, and none of the pods placed, checked or expected so far has a constraint that selects it. Such a pod
-// needs no check until further pods are added. Free may return false for a pod that became free because other pods were
-// removed.
-func (t *Tracker) Free(p *Pod) bool {
-	t.adopt(p)
-	return !p.coupled(t.hasTally, func(id int) bool { return id < len(t.spreads) && t.spreads[id] != nil })
 }
 
 // Clone returns an independent tracker with the same hosts and pods.
