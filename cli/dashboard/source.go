@@ -34,18 +34,18 @@ var controllers = []string{"supercargo-autoscaler", "supercargo-descheduler"}
 
 func newSource(c client.WithWatch) *source {
 	s := &source{changed: make(chan struct{}, 1)}
-	follow := func(name string, required bool, object client.Object, list func() client.ObjectList, selector string) *followed {
-		return newFollowed(c, name, required, object, list, selector, s.touch)
+	follow := func(name string, object client.Object, list func() client.ObjectList, selector string) *followed {
+		return newFollowed(c, name, object, list, selector, s.touch)
 	}
-	s.nodes = follow("Nodes", true, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }, "")
-	s.pods = follow("Pods", true, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }, "")
-	s.fleets = follow("NodeFleets", false, &v1alpha1.NodeFleet{}, func() client.ObjectList { return &v1alpha1.NodeFleetList{} }, "")
-	s.migrations = follow("Migrations", false, &v1alpha1.Migration{}, func() client.ObjectList { return &v1alpha1.MigrationList{} }, "")
-	s.policies = follow("ReplicaPolicies", false, &v1alpha1.ReplicaPolicy{}, func() client.ObjectList { return &v1alpha1.ReplicaPolicyList{} }, "")
-	s.pools = follow("WorkerPools", false, &v1alpha1.WorkerPool{}, func() client.ObjectList { return &v1alpha1.WorkerPoolList{} }, "")
-	s.profiles = follow("MachineProfiles", false, &v1alpha1.MachineProfile{}, func() client.ObjectList { return &v1alpha1.MachineProfileList{} }, "")
+	s.nodes = follow("Nodes", &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }, "")
+	s.pods = follow("Pods", &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }, "")
+	s.fleets = follow("NodeFleets", &v1alpha1.NodeFleet{}, func() client.ObjectList { return &v1alpha1.NodeFleetList{} }, "")
+	s.migrations = follow("Migrations", &v1alpha1.Migration{}, func() client.ObjectList { return &v1alpha1.MigrationList{} }, "")
+	s.policies = follow("ReplicaPolicies", &v1alpha1.ReplicaPolicy{}, func() client.ObjectList { return &v1alpha1.ReplicaPolicyList{} }, "")
+	s.pools = follow("WorkerPools", &v1alpha1.WorkerPool{}, func() client.ObjectList { return &v1alpha1.WorkerPoolList{} }, "")
+	s.profiles = follow("MachineProfiles", &v1alpha1.MachineProfile{}, func() client.ObjectList { return &v1alpha1.MachineProfileList{} }, "")
 	for _, controller := range controllers {
-		s.events = append(s.events, follow("Events", false, &eventsv1.Event{}, func() client.ObjectList { return &eventsv1.EventList{} }, "reportingController="+controller))
+		s.events = append(s.events, follow("Events", &eventsv1.Event{}, func() client.ObjectList { return &eventsv1.EventList{} }, "reportingController="+controller))
 	}
 	return s
 }
@@ -122,15 +122,14 @@ func objectsOf[T any](f *followed) []T {
 // followed is a watched kind.
 type followed struct {
 	name     string // plural, for messages
-	required bool
 	informer cache.SharedIndexInformer
 
 	mu  sync.Mutex
 	err error // the last error of a list or watch; nil if it succeeded
 }
 
-func newFollowed(c client.WithWatch, name string, required bool, object client.Object, list func() client.ObjectList, selector string, touch func()) *followed {
-	f := &followed{name: name, required: required}
+func newFollowed(c client.WithWatch, name string, object client.Object, list func() client.ObjectList, selector string, touch func()) *followed {
+	f := &followed{name: name}
 	raw := func(o metav1.ListOptions) *client.ListOptions {
 		o.FieldSelector = selector
 		return &client.ListOptions{Raw: &o}

@@ -129,7 +129,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}, Lifetime: 2 * time.Hour}, 1},
 				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web-2", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}}, 1},
 			},
-			Traces: []Trace{{Name: "t", File: "pods.csv", TimeScale: 3, Limit: 2, Pods: []Pod{
+			Traces: []Trace{{Name: "t", TimeScale: 3, Limit: 2, Pods: []Pod{
 				{Pod: cluster.Pod{Item: packing.Item{Name: "t-a", Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second}, Class: class.Service, EnergyWeight: weight(0), Namespace: "green"}, Lifetime: 40 * time.Second,
 					Migration: MoveNever},
 				{Pod: cluster.Pod{Item: packing.Item{Name: "t-b", Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second, Runtime: 20 * time.Second}, Class: class.Batch, Arch: "arm64", EnergyWeight: weight(0), Namespace: "green"},

@@ -40,7 +40,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	if len(pods) > MaxPods {
 		return nil, nil, fmt.Errorf("%s: the recording has %d pods: must have at most %d", name, len(pods), MaxPods)
 	}
-	t := Trace{File: name, TimeScale: 1}
+	t := Trace{TimeScale: 1}
 	for i := range pods {
 		p, err := recordedPod(&pods[i], like[i])
 		if err != nil {

@@ -64,7 +64,7 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	want.Flavors = []Flavor{flavor("large", 16000, 64, 110, 800_000), flavor("small", 1700, 6, 108, 100_000)}
 	want.Nodes = []Nodes{{Flavor: "small", Count: 2, Class: class.Any}}
 	size := packing.Size{MilliCPU: 500, MemoryBytes: 2 << 30}
-	want.Workload.Traces = []Trace{{File: "week.csv", TimeScale: 1, Pods: []Pod{
+	want.Workload.Traces = []Trace{{TimeScale: 1, Pods: []Pod{
 		{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: size}, Class: class.Service, Namespace: "jobs"}, Migration: MoveByRestart},
 		{Pod: cluster.Pod{Item: packing.Item{Name: "job", Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute}, Class: class.Batch, Namespace: "jobs"}, Migration: MoveByRestart},
 	}}}

@@ -169,8 +169,6 @@ type Trace struct {
 	// Name, if not empty, is a prefix of the pod names, followed by a hyphen. It distinguishes two
 	// traces with the same pod names.
 	Name string
-	// File is the path as written in the scenario.
-	File string
 	// TimeScale is the number of seconds of the recording per second of the run: arrivals and
 	// runtimes are divided by it. Above zero, by default 1.
 	TimeScale float64

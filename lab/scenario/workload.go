@@ -151,7 +151,6 @@ func (b *builder) trace(_ int, v value) {
 	if t.Limit > 0 && int64(len(recorded)) > t.Limit {
 		recorded = recorded[:t.Limit]
 	}
-	t.File = path
 	i := len(b.s.Workload.Traces)
 	b.s.Workload.Traces = append(b.s.Workload.Traces, t)
 	b.later = append(b.later, func() { b.s.Workload.Traces[i].Pods = b.recorded(file, t, recorded, like) })
