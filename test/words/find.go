@@ -29,7 +29,7 @@ func (f finding) String() string {
 // matchers has one expression for each scope, with a group for each of its rules.
 var matchers = func() map[scope]matcher {
 	all := map[scope]matcher{}
-	for _, where := range []scope{prose, names, files, reasons, pages, api} {
+	for _, where := range []scope{prose, names, shipped, files, reasons, pages, api} {
 		var m matcher
 		var patterns []string
 		for _, r := range table {
@@ -236,6 +236,9 @@ func inGo(name, text string) (found []finding, err error) {
 			found = append(found, findings(name, line(id), wordsOf(id.Name), prose)...)
 			if !test.MatchString(id.Name) {
 				found = append(found, findings(name, line(id), wordsOf(id.Name), names)...)
+			}
+			if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "test/") {
+				found = append(found, findings(name, line(id), wordsOf(id.Name), shipped)...)
 			}
 		}
 		switch n := n.(type) {

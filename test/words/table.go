@@ -9,6 +9,8 @@ const (
 	prose scope = 1 << iota
 	// names are identifiers, except those of tests, which are sentences.
 	names
+	// shipped are identifiers outside of tests.
+	shipped
 	// files are names of files and folders.
 	files
 	// reasons are reasons of conditions and Events, and actions of Events.
@@ -88,6 +90,8 @@ var table = []rule{
 	{names, `looks?|looked`, "evaluate, observe, read, find"},
 	{names, `disclaims?`, "release"},
 	{names, `owe[sd]?`, "remaining, due"},
+
+	{shipped, `said|told`, "reported, logged, printed"},
 
 	{files, `apart`, "otherCluster, antiaffinity"},
 	{files, `dead`, "unready"},

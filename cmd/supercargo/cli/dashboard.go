@@ -45,7 +45,7 @@ decisions, with their expected and measured results; migrations, step by step; R
 WorkerPools.
 
 The command reads the current cluster of the kubeconfig with your permissions, and changes nothing.
-It needs nothing of Supercargo in the cluster. It leaves out what you may not read, and says so.
+It needs nothing of Supercargo in the cluster. It omits what you may not read, and reports that.
 
 The printed address contains a token that gives access to the page. The connection is not encrypted:
 use an --address that others can reach only on a network that you trust.
