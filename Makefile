@@ -177,7 +177,7 @@ demo: ## Build everything and show Supercargo at work on this machine.
 
 check: export GOGC := 50
 check: export GOMEMLIMIT := 3GiB
-check: $(TOOLS)/golangci-lint ## Check what has changed since main (BASE=commit): build, import directions, tests of what changed and of what imports it, lint; two minutes at most.
+check: $(TOOLS)/golangci-lint ## Check what has changed since main (BASE=commit): build, import directions and words, tests of what changed and of what imports it, lint; two minutes at most.
 	@NOT_UNIT='$(not_unit)' LINT=$< hack/check.sh
 
 test: test-unit test-first ## Run the unit tests and each program once against a real API server: Go, make and git are enough.
@@ -464,7 +464,7 @@ consolidation: ## Run the experiments of the HTAS paper with pods that leave emp
 
 ##@ Check
 
-verify: verify-generated verify-imports verify-modules verify-manifests lint ## Check generated files, import directions, modules, manifests and style.
+verify: verify-generated verify-imports verify-modules verify-manifests lint ## Check generated files, import directions, words, modules, manifests and style.
 
 # The linters also check all of Kubernetes; by default they need 6 GB for that.
 lint: export GOGC := 50
