@@ -404,3 +404,18 @@ func TestAnAuditThatIsStoppedSaysSoAndHasItsBills(t *testing.T) {
 		t.Errorf("stopped %t, now %d, obstacles %+v", r.Stopped, r.Now.PerHour, r.Obstacles)
 	}
 }
+
+func TestUsageIsAShareOfTheNodesThatAreMeasured(t *testing.T) {
+	measured, other := nodeOf("a", flavors()[1], "p"), nodeOf("b", flavors()[1])
+	measured.Use = &packing.Size{MilliCPU: measured.Whole.MilliCPU / 4, MemoryBytes: measured.Whole.MemoryBytes / 2}
+	r := Audit(Input{Nodes: []Node{measured, other}, Flavors: flavors()})
+	want := &Shares{CPU: 0.25, Memory: 0.5, Nodes: 1}
+	if diff := cmp.Diff(want, r.Used); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+	for _, w := range r.Worst {
+		if (w.Used != nil) != (w.Node == "a") || w.Node == "a" && *w.Used != *want {
+			t.Errorf("%s: used %+v, want that of a alone", w.Node, w.Used)
+		}
+	}
+}

@@ -549,3 +549,16 @@ func BenchmarkAPageOfALargeCluster(b *testing.B) {
 		}
 	}
 }
+
+func TestAPodIsUnscheduledIfASchedulerSaysSo(t *testing.T) {
+	pod := aPod("p", "", func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	})
+	if c := Unscheduled(pod); c != nil {
+		t.Errorf("%+v, want nothing: it is scheduled", c)
+	}
+	pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	if c := Unscheduled(pod); c != &pod.Status.Conditions[1] {
+		t.Errorf("%+v, want its condition", c)
+	}
+}
