@@ -104,9 +104,13 @@ func TestTheLastDisruptionIsSaidInTheCondition(t *testing.T) {
 func TestTooManyNotesAreForbidden(t *testing.T) {
 	b := allows(1)
 	b.Status.DisruptedPods = map[string]metav1.Time{}
-	for i := range mostNotes + 1 {
+	for i := range mostNotes {
 		b.Status.DisruptedPods[fmt.Sprint("other-", i)] = metav1.NewTime(now)
 	}
+	if got := Claim(b, healthyPod("a"), now); got.Write == nil {
+		t.Errorf("with as many as the eviction API allows: answer %+v", got)
+	}
+	b.Status.DisruptedPods["one more"] = metav1.NewTime(now)
 	if got := Claim(b, healthyPod("a"), now); !got.Forbidden || got.Write != nil {
 		t.Errorf("answer %+v", got)
 	}

@@ -109,6 +109,21 @@ func TestTariffsThatCannotBeReadAreRefused(t *testing.T) {
 	}
 }
 
+// TestWholeTimeIsPricedOnceAtMost has hours whose shares of the time sum to more than one in floating-point numbers.
+func TestWholeTimeIsPricedOnceAtMost(t *testing.T) {
+	text := "time,dollars_per_kwh\n"
+	for i := range 9 {
+		text += hours(float64(i)).Format(time.RFC3339) + ",0.1\n"
+	}
+	read, err := Read(strings.NewReader(text), Dollars.Column())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, priced := read.Of(3.6e6, "", hours(0), hours(9)); priced > 1 || priced < 0.999 {
+		t.Errorf("%v of nine hours is priced, want all", priced)
+	}
+}
+
 // FuzzRead checks that costs are finite and that at most all energy is priced.
 func FuzzRead(f *testing.F) {
 	f.Add(file, "pl")

@@ -57,3 +57,12 @@ func TestAnEvaluationThatIsTooShortSaysNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSoonestOfAllTimesIsWhenItDecidesAgain(t *testing.T) {
+	var d FleetDecision
+	for _, tc := range []struct{ after, want time.Duration }{{3 * minute, 3 * minute}, {minute, minute}, {2 * minute, minute}} {
+		if d.wake(tc.after); d.Wake != tc.want {
+			t.Errorf("after one in %v it decides again in %v, want %v", tc.after, d.Wake, tc.want)
+		}
+	}
+}

@@ -191,6 +191,14 @@ func TestWhatIsNotMeasuredIsComputed(t *testing.T) {
 	}
 }
 
+func TestWhatIsMeasuredIsNotComputed(t *testing.T) {
+	p := sound(t, v1alpha1.LawDoubleThreshold)
+	s := Seen{Now: start, Spec: 20, Ready: 20, Answers: answers(start, 100, 0.12, 30, 70)}
+	if _, out := p.Evaluate(fresh(t, p), s); out.Observation.QueueLength != 30 || out.Observation.Utilization != 70 || len(out.Notes) > 0 {
+		t.Errorf("%+v, notes %q, want the queue of 30 and the utilisation of 70 that were measured", out.Observation, out.Notes)
+	}
+}
+
 // TestOnlyInModeActTheTargetsSpecCounts: a HorizontalPodAutoscaler that lags behind must not change what the law
 // wanted.
 func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {

@@ -267,6 +267,15 @@ func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
 	}
 }
 
+func TestOnlyWorkersThatStayAreNamedForNotConnecting(t *testing.T) {
+	c := limits()
+	m := Memory{pods: map[string]podMemory{"stays": {alone: begin}, "leaves": {alone: begin}, "connected": {}}}
+	pods := []Pod{{Name: "stays"}, {Name: "leaves", Leaving: true}, {Name: "connected"}}
+	if got := m.unconnected(&c, pods, begin.Add(24*time.Hour)); !slices.Equal(got, []string{"stays"}) {
+		t.Errorf("%v are named, want the one that stays", got)
+	}
+}
+
 // TestOnlyAManagerThatIsGoneWithoutABreakIsGone: any other kind of silence restarts the time.
 func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
 	f, m := busy(t)

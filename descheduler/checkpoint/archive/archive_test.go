@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -252,4 +253,22 @@ func FuzzExtractStaysInItsFolder(f *testing.F) {
 			t.Errorf("beside the folder there is %v (%v)", entries, err)
 		}
 	})
+}
+
+func TestAnArchiveHasAtMostSoManyEntries(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close() //nolint:errcheck // nothing is written to it
+	x := extraction{root: root, seen: map[string]bool{}}
+	for i := range maxEntries - 1 {
+		x.seen[strconv.Itoa(i)] = true
+	}
+	if err := x.entry(&tar.Header{Name: "the-last", Typeflag: tar.TypeDir}, nil); err != nil {
+		t.Errorf("the last entry that is allowed: %v", err)
+	}
+	if err := x.entry(&tar.Header{Name: "one-more", Typeflag: tar.TypeDir}, nil); err == nil {
+		t.Errorf("there may be more than %d entries", maxEntries)
+	}
 }
