@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -17,9 +16,7 @@ func sampleProfile(t *testing.T, change ...func(*v1alpha1.MachineProfile)) *v1al
 	t.Helper()
 	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
-	if err := yaml.UnmarshalStrict(text, &o); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, text, &o)
 	for _, c := range change {
 		c(&o)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const nodeYAML = `- apiVersion: v1
@@ -116,9 +118,7 @@ func TestWhatKubectlPrintsIsReadInAllItsForms(t *testing.T) {
 func indented(t *testing.T, text string) string {
 	t.Helper()
 	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &value)
 	pretty, err := json.MarshalIndent(value, "", "    ")
 	if err != nil {
 		t.Fatal(err)

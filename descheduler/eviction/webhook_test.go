@@ -27,6 +27,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction/evictiondecide"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -114,9 +115,7 @@ func (c *cluster) ask(body []byte) (*admissionv1.AdmissionResponse, int, string)
 		return nil, out.Code, text
 	}
 	var got admissionv1.AdmissionReview
-	if err := json.Unmarshal(out.Body.Bytes(), &got); err != nil {
-		c.Fatal(err)
-	}
+	testfile.JSON(c, out.Body.Bytes(), &got)
 	if got.Response.UID != "review" || got.APIVersion != "admission.k8s.io/v1" || got.Kind != "AdmissionReview" {
 		c.Errorf("it answers as %s %s to %s", got.APIVersion, got.Kind, got.Response.UID)
 	}

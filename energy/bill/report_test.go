@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/tariff"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // example returns an hour of two nodes, one with a meter and one without.
@@ -86,9 +86,7 @@ func TestTheReportAsJSON(t *testing.T) {
 		ReadingsDropped                                              map[string]int
 		Notes                                                        []string
 	}
-	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, out.String(), &got)
 	if got.From != "2026-01-01T12:00:00Z" || got.Total.Measured.Joules != 3.6e6 || got.Total.Measured.KilowattHours != 1 || got.Total.Modelled.Joules != 1.8e6 ||
 		*got.Total.Measured.Dollars != 0.2 || *got.Total.Modelled.CO2Grams != 125 || got.Total.DynamicJoules != 700*3600 {
 		t.Errorf("total %+v", got.Total)

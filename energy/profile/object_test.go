@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy"
@@ -23,9 +22,7 @@ func sample(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
 	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
-	if err := yaml.UnmarshalStrict(text, &o); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, text, &o)
 	return &o
 }
 

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 	"supercargo.dev/supercargo/test/data"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // example returns a small document with a saving of one half.
@@ -99,9 +99,7 @@ func TestDemoDocumentCarriesUnitsAndWhatWasIgnored(t *testing.T) {
 		}
 		Profiles []map[string]any
 	}
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, out.Bytes(), &doc)
 	if !doc.Trace.GPUIgnored || len(doc.Trace.IgnoredColumns) != 4 || doc.Cluster.DollarsPerHour != 0.35 {
 		t.Errorf("document is %+v, want GPUs and four columns ignored, and 0.35 dollars per hour", doc)
 	}

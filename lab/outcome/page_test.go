@@ -3,7 +3,6 @@ package outcome
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // parsed returns the page as a browser parses it.
@@ -396,9 +397,7 @@ func TestTheScriptGetsWhatTheLinesShow(t *testing.T) {
 		t.Fatal("page has no samples")
 	}
 	var got hoverData
-	if err := json.Unmarshal([]byte(textOf(samples)), &got); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, textOf(samples), &got)
 	want := hoverData{
 		Span: 7200,
 		Charts: []hoverChart{

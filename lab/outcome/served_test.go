@@ -1,9 +1,10 @@
 package outcome
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // servedPolicies returns twoPolicies with a served bound of 75 dollars. The second policy lets
@@ -47,9 +48,7 @@ func TestTheServedBoundIsInTheDocument(t *testing.T) {
 	var got struct {
 		Policies []struct{ ServedBoundDollars, ServedBoundWaitSeconds, ServiceWaitSeconds float64 }
 	}
-	if err := json.Unmarshal([]byte(written(t, servedPolicies().WriteJSON)), &got); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, written(t, servedPolicies().WriteJSON), &got)
 	if p := got.Policies[1]; p.ServedBoundDollars != 75 || p.ServedBoundWaitSeconds != 30 || p.ServiceWaitSeconds != 40 {
 		t.Errorf("the document has %+v", p)
 	}

@@ -2,7 +2,6 @@ package outcome
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // threeSeeds returns runs of the same two policies. By seed, the first costs 100, 200 and 300
@@ -166,9 +167,7 @@ func TestTheFieldsOfTheSummarysJSONAreAContract(t *testing.T) {
 		t.Errorf("document (-want +got):\n%s", diff)
 	}
 	var back Summary
-	if err := json.Unmarshal([]byte(text), &back); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &back)
 	if diff := cmp.Diff(s, back); diff != "" {
 		t.Errorf("summary (-written +read):\n%s", diff)
 	}

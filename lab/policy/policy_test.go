@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/lab/scenario"
@@ -152,9 +151,7 @@ func profiles(t *testing.T, configuration []byte) map[string]map[string]map[stri
 			}
 		}
 	}
-	if err := yaml.Unmarshal(configuration, &config); err != nil {
-		t.Fatal(err)
-	}
+	testfile.YAML(t, configuration, &config)
 	all := map[string]map[string]map[string]any{}
 	for _, p := range config.Profiles {
 		all[p.SchedulerName] = map[string]map[string]any{}

@@ -21,7 +21,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/profile"
@@ -112,9 +111,7 @@ func read(t *testing.T, change ...func(*v1alpha1.MachineProfile)) v1alpha1.Machi
 	t.Helper()
 	text := testfile.Read(t, "../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
-	if err := yaml.UnmarshalStrict(text, &o); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, text, &o)
 	o.ResourceVersion = "1"
 	for _, c := range change {
 		c(&o)

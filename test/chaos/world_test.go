@@ -37,6 +37,7 @@ import (
 	"supercargo.dev/supercargo/test/chaos/proxy"
 	"supercargo.dev/supercargo/test/kit"
 	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 var (
@@ -360,9 +361,7 @@ func (w *world) kubeconfig(r *replica) string {
 func (w *world) schedulerConfig(n int, kubeconfig string) string {
 	w.Helper()
 	var fields map[string]any
-	if err := yaml.UnmarshalStrict(manifests.SchedulerConfig, &fields); err != nil {
-		w.Fatal(err)
-	}
+	testfile.StrictYAML(w, manifests.SchedulerConfig, &fields)
 	fields["clientConnection"] = map[string]any{"kubeconfig": kubeconfig}
 	text, err := yaml.Marshal(fields)
 	path := filepath.Join(w.TempDir(), fmt.Sprintf("scheduler-%d.yaml", n))

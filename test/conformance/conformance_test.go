@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -309,9 +308,7 @@ func TestTheOverlayFitsTheKubernetesOfThisModule(t *testing.T) {
 	}
 	text := testfile.Read(t, at)
 	var overlay struct{ Replace map[string]string }
-	if err := json.Unmarshal(text, &overlay); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &overlay)
 	for _, tc := range []struct {
 		file    string
 		changed bool

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,9 +48,7 @@ func TestSimulateGivesTheSameBytesOnAnyNumberOfProcessors(t *testing.T) {
 			Pods              struct{ Submitted, Scheduled, Pending int }
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &document)
 	if document.Scenario != "htas-on-off" || len(document.Policies) != 6 {
 		t.Fatalf("scenario %s with %d policies, want htas-on-off with 6", document.Scenario, len(document.Policies))
 	}

@@ -132,9 +132,7 @@ func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
-		t.Fatalf("stdout is not one JSON document (%v):\n%s", err, stdout)
-	}
+	testfile.JSON(t, stdout, &doc)
 	f := doc.Fleet
 	if f.PodsBound < 10 || f.MachinesPeak < 1 || f.MachinesEnd != 0 || len(f.Flavors) == 0 || f.Flavors[0].Flavor != "large" && f.Flavors[len(f.Flavors)-1].Flavor != "large" {
 		t.Errorf("the fleet is %+v, want ten pods on a large machine, and none in the end", f)

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestDefinitionsAreAcceptedByTheAPIServer validates CustomResourceDefinitions as the API server does at
@@ -25,9 +25,7 @@ func TestDefinitionsAreAcceptedByTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-			t.Fatal(err)
-		}
+		testfile.StrictYAML(t, text, &crd)
 		apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(&crd)
 		var internal apiextensions.CustomResourceDefinition
 		if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal, nil); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"text/template"
 
-	"sigs.k8s.io/yaml"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // krewPlugin is a plugin manifest of krew's API v1alpha2.
@@ -97,8 +97,6 @@ func filledIn(t *testing.T, release map[string]any) (p krewPlugin) {
 	if err := filled.Execute(&text, release); err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict(text.Bytes(), &p); err != nil {
-		t.Fatalf("%v in\n%s", err, text.String())
-	}
+	testfile.StrictYAML(t, text.Bytes(), &p)
 	return p
 }

@@ -266,9 +266,7 @@ func TestOneCommandInstallsAllThatReplicaPoliciesNeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d appsv1.Deployment
-		if err := yaml.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
+		testfile.YAML(t, text, &d)
 		args[d.Name] = d.Spec.Template.Spec.Containers[0].Args
 	}
 	if len(args) != 2 || args["supercargo-metrics-adapter"] == nil {
@@ -298,9 +296,7 @@ func TestTheMeterThatAsksPrometheusStartsWithItsFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d appsv1.DaemonSet
-		if err := yaml.UnmarshalStrict(text, &d); err != nil {
-			t.Fatal(err)
-		}
+		testfile.StrictYAML(t, text, &d)
 		if err := flags.Parse(d.Spec.Template.Spec.Containers[0].Args); err != nil {
 			t.Error(err)
 		}

@@ -1,11 +1,11 @@
 package plancheck_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"supercargo.dev/supercargo/cli/planfile"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
@@ -33,9 +33,7 @@ func verdict(t *testing.T, podsFile, pods, plan string) string {
 		t.Fatal(err)
 	}
 	var d planfile.Document
-	if err := json.Unmarshal([]byte(plan), &d); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, plan, &d)
 	if err := plancheck.Plan(read.Pods, machines, d); err != nil {
 		return err.Error()
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
-	"sigs.k8s.io/yaml"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
@@ -34,9 +33,7 @@ func sampleConfiguration(t *testing.T, name string) string {
 	text := testfile.Read(t, "../../../manifests/samples/"+name)
 	first, _, _ := strings.Cut(string(text), "\n---\n")
 	var object corev1.ConfigMap
-	if err := yaml.UnmarshalStrict([]byte(first), &object); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, first, &object)
 	file := testfile.New(t, "metrics.yaml", object.Data["metrics.yaml"])
 	return file
 }

@@ -165,9 +165,7 @@ func TestTheSampleJoinsByKubeadm(t *testing.T) {
 	sample := testfile.Read(t, "../../../manifests/samples/nodefleet-openstack.yaml")
 	_, second, _ := strings.Cut(string(sample), "\n---\n")
 	var config corev1.ConfigMap
-	if err := yaml.UnmarshalStrict([]byte(second), &config); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, second, &config)
 	values := map[string][]byte{"endpoint": []byte("10.0.0.1:6443"), "token": []byte("abcdef.0123456789abcdef"), "caCertHash": []byte("sha256:00")}
 	kube := fake.NewClientBuilder().WithObjects(&config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "supercargo-system", Name: "kubeadm-join"}, Data: values}).Build()
 	u, err := readUserData(t.Context(), kube, &v1alpha1.OpenStackUserData{

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/internal/command"
@@ -27,9 +24,7 @@ func fitted(t *testing.T, stdin string, args ...string) fit.Power {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var p fit.Power
-	if err := json.Unmarshal([]byte(stdout), &p); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
+	testfile.JSON(t, stdout, &p)
 	return p
 }
 
@@ -76,9 +71,7 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var o v1alpha1.MachineProfile
-	if err := yaml.UnmarshalStrict([]byte(stdout), &o); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
+	testfile.StrictYAML(t, stdout, &o)
 	m, err := profile.PowerOf(&o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
@@ -52,9 +50,7 @@ func fittedService(t *testing.T, stdin string, args ...string) fit.Service {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var s fit.Service
-	if err := json.Unmarshal([]byte(stdout), &s); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
+	testfile.JSON(t, stdout, &s)
 	return s
 }
 
@@ -159,15 +155,11 @@ func TestFitServicePrintsWhatAReplicaPolicyHolds(t *testing.T) {
 		if code != command.ExitOK || stderr != "" {
 			t.Fatalf("%q: exit code %d and stderr %q, want 0 and nothing", tc.args, code, stderr)
 		}
-		if err := yaml.UnmarshalStrict([]byte(stdout), &v1alpha1.ReplicaPolicy{}); err != nil {
-			t.Fatalf("%q: %v in %s", tc.args, err, stdout)
-		}
+		testfile.StrictYAML(t, stdout, &v1alpha1.ReplicaPolicy{})
 		var policy v1alpha1.ReplicaPolicy
 		old := "spec: {metrics: {maxAge: 1m}, service: {speedUp: 99, pastWeight: 99m}}"
 		for _, text := range []string{string(sample), old, stdout} {
-			if err := yaml.Unmarshal([]byte(text), &policy); err != nil {
-				t.Fatal(err)
-			}
+			testfile.YAML(t, text, &policy)
 		}
 		p, err := replicadecide.New("shop", &policy.Spec)
 		if err != nil || !strings.Contains(p.Of, tc.of) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/replicas"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // ratesFile writes an arrival-rate series and returns its name.
@@ -39,9 +39,7 @@ func TestReplicasPrintsTheFieldsOfTheContract(t *testing.T) {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(stdout), &fields); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &fields)
 	for _, name := range []string{"sloViolationPercent", "containerIntervals", "scalingActions", "maxReplicas", "overloadSeconds",
 		"meanResponseSeconds", "maxUtilizationPercent"} {
 		if _, is := fields[name].(float64); !is {
@@ -63,9 +61,7 @@ func TestReplicasCountsWhatOneCanComputeByHand(t *testing.T) {
 		t.Fatalf("exit code %d and stderr %q", code, stderr)
 	}
 	var got replicas.Figures
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &got)
 	if !(math.Abs(got.ContainerIntervals-6*14.4) < 1e-6) || got.MeanResponseSeconds == nil || !(math.Abs(*got.MeanResponseSeconds-0.1281) < 0.008) {
 		t.Errorf("figures %+v, want 86.4 container intervals and about 0.128 s", got)
 	}

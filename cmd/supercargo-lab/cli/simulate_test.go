@@ -381,9 +381,7 @@ func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 			CostDollars struct{ Mean, Min, Max float64 }
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &summary); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &summary)
 	if diff := cmp.Diff([]uint64{5, 6, 7}, summary.Seeds); diff != "" || len(summary.Policies) != 2 {
 		t.Fatalf("%d policies, seeds (-want +got):\n%s", len(summary.Policies), diff)
 	}
@@ -394,9 +392,7 @@ func TestSimulateRepeatsForMeansAndExtremes(t *testing.T) {
 			var one struct {
 				Policies []struct{ CostDollars float64 }
 			}
-			if err := json.Unmarshal([]byte(stdout), &one); err != nil {
-				t.Fatal(err)
-			}
+			testfile.JSON(t, stdout, &one)
 			costs = append(costs, one.Policies[0].CostDollars)
 		}
 		got, mean := p.CostDollars, (costs[0]+costs[1]+costs[2])/3

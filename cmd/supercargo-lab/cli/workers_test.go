@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,9 +35,7 @@ func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
 			WorkersPeak         int     `json:"workersPeak"`
 			CostDollars         float64 `json:"costDollars"`
 		}
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-			t.Fatal(err)
-		}
+		testfile.JSON(t, stdout, &got)
 		// One core is free from 15 s to 30 s; no task waits for one. One minute is billed.
 		if got.MakespanSeconds != 40 || got.WasteCoreSeconds != 15 || got.ShortageCoreSeconds != 0 || got.WorkersPeak != 1 || got.CostDollars != 0.003167 {
 			t.Errorf("%s: %+v", law, got)
@@ -113,9 +110,7 @@ func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 		if code != command.ExitOK {
 			t.Fatalf("%s under %s: exit code %d: %s", file, law, code, stderr)
 		}
-		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
-			t.Fatal(err)
-		}
+		testfile.JSON(t, stdout, &o)
 		return o
 	}
 	hpa20, hpa50 := run("blast.csv", "3", "hpa-20"), run("blast.csv", "3", "hpa-50")

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
@@ -26,9 +25,7 @@ func sampleProfile(t *testing.T) *v1alpha1.MachineProfile {
 	t.Helper()
 	text := testfile.Read(t, "../../../manifests/samples/machineprofile.yaml")
 	var o v1alpha1.MachineProfile
-	if err := yaml.UnmarshalStrict(text, &o); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, text, &o)
 	return &o
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 const (
@@ -25,9 +25,7 @@ func TestPlanExplainsWhatTheNextBestCosts(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var got planfile.Document
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &got)
 	// Of eight small pods, one fits on the machine of the large one.
 	want := []planfile.Alternative{
 		{Without: "cheap", PricePerHour: 0.78, Machines: []planfile.Count{{Flavor: "fair", Count: 4, PricePerHour: 0.12}, {Flavor: "memory", Count: 1, PricePerHour: 0.3}}},

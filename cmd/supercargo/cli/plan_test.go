@@ -19,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 
@@ -80,9 +81,7 @@ func TestPlanPrintsTheFieldsOfTheContract(t *testing.T) {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(stdout), &fields); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &fields)
 	for name, example := range map[string]any{
 		"machines": []any{}, "assignments": []any{}, "unplaceable": []any{}, "pricePerHour": 0.0, "lowerBoundPerHour": 0.0, "gap": 0.0, "elapsedMillis": 0.0,
 	} {
@@ -396,9 +395,7 @@ func TestPlanHonoursWhatManifestsDemand(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var d planfile.Document
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &d)
 	pods, err := planfile.ReadPods(podsFile, strings.NewReader(planManifests))
 	if err != nil {
 		t.Fatal(err)
@@ -492,9 +489,7 @@ items:
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	var d planfile.Document
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, stdout, &d)
 	for i := range d.Purchases {
 		d.Purchases[i].Reason = ""
 	}

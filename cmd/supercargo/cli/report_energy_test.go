@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // anHour is an hour of one node and one pod: 1 kWh measured and 0.5 kWh modelled.
@@ -57,9 +57,7 @@ func reportEnergy(t *testing.T, args ...string) energyDocument {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var d energyDocument
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
+	testfile.JSON(t, stdout, &d)
 	return d
 }
 

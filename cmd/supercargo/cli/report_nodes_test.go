@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/test/kit/promserver"
 	"supercargo.dev/supercargo/test/kit/recorded"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // nodesServer has the series of the metrics adapter's recorder for half an hour from noon: a node that
@@ -85,9 +85,7 @@ func reportNodesAsJSON(t *testing.T, args ...string) nodesDocument {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
 	var d nodesDocument
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
+	testfile.JSON(t, stdout, &d)
 	return d
 }
 

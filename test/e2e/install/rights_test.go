@@ -68,10 +68,6 @@ func (s *site) rightsAreRight() {
 func (s *site) list(kind string, into any) {
 	s.Helper()
 	var list struct{ Items json.RawMessage }
-	if err := json.Unmarshal([]byte(s.kubectl("get", kind, "-A", "-o", "json")), &list); err != nil {
-		s.Fatal(err)
-	}
-	if err := json.Unmarshal(list.Items, into); err != nil {
-		s.Fatal(err)
-	}
+	testfile.JSON(s, s.kubectl("get", kind, "-A", "-o", "json"), &list)
+	testfile.JSON(s, list.Items, into)
 }

@@ -16,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // suiteImages are the images of the pods in Kubernetes' tests, with the names in its
@@ -80,9 +79,7 @@ func TestKubernetesOwnTestsOfItsSchedulerPass(t *testing.T) {
 		slices.Sort(differences)
 	}
 	var known []struct{ Test, Reason string }
-	if err := yaml.UnmarshalStrict(knownDifferences, &known); err != nil {
-		t.Fatal(err)
-	}
+	testfile.StrictYAML(t, knownDifferences, &known)
 	want := make([]string, 0, len(known))
 	for _, k := range known {
 		want = append(want, k.Test)

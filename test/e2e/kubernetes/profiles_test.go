@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/playground/controlplane"
@@ -80,9 +79,7 @@ func profilesOf(t *testing.T, configuration []byte) []string {
 			SchedulerName string `json:"schedulerName"`
 		} `json:"profiles"`
 	}
-	if err := yaml.Unmarshal(configuration, &read); err != nil {
-		t.Fatal(err)
-	}
+	testfile.YAML(t, configuration, &read)
 	if len(read.Profiles) == 0 {
 		return []string{corev1.DefaultSchedulerName}
 	}

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math"
@@ -24,6 +23,7 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // machineType is a machine type whose idle power is in the table.
@@ -180,9 +180,7 @@ func checkShares(t *testing.T) {
 		ByWorkload, ByMachineType []used
 	}
 	text := ask("json")
-	if err := json.Unmarshal([]byte(text), &report); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &report)
 	near := func(what string, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 0.1*want {

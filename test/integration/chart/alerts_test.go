@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
-	"sigs.k8s.io/yaml"
 
 	metricslist "supercargo.dev/supercargo/hack/metrics/exported"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -54,9 +52,7 @@ func alerts(t *testing.T) map[string]alert {
 				Rules []alert `json:"rules"`
 			} `json:"groups"`
 		}
-		if err := yaml.UnmarshalStrict(text, &rules); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		testfile.StrictYAML(t, text, &rules)
 		for _, group := range rules.Groups {
 			for _, a := range group.Rules {
 				if _, twice := all[a.Alert]; twice {
@@ -94,9 +90,7 @@ func TestAlertsFireWhenTheyShouldAndNotElse(t *testing.T) {
 				} `json:"promql_expr_test"`
 			} `json:"tests"`
 		}
-		if err := yaml.Unmarshal(text, &played); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		testfile.YAML(t, text, &played)
 		for _, p := range played.Tests {
 			name, what, _ := strings.Cut(p.Name, " ")
 			before, after := 0, 0 // empty and non-empty results
@@ -258,9 +252,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 		}
 		for file, text := range o.Object["data"].(map[string]any) {
 			var d dashboard
-			if err := json.Unmarshal([]byte(text.(string)), &d); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+			testfile.JSON(t, text.(string), &d)
 			if file != d.UID+".json" {
 				t.Errorf("%s has a dashboard with uid %s", file, d.UID)
 			}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
@@ -38,9 +37,7 @@ func operatorKinds(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinit
 			t.Fatalf("%s: %v", file, err)
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, crd); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		testfile.YAML(t, text, crd)
 		found = append(found, crd)
 	}
 	return found

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/kit/testwait"
 )
 
@@ -89,9 +89,7 @@ func explained(t *testing.T, kubeconfig, pod string, check func(explain.Why) str
 			return stderr
 		}
 		why = explain.Why{}
-		if err := json.Unmarshal([]byte(stdout), &why); err != nil {
-			t.Fatalf("%v in\n%s", err, stdout)
-		}
+		testfile.JSON(t, stdout, &why)
 		if missing := check(why); missing != "" {
 			return missing + "\n" + stdout
 		}

@@ -21,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/dashboard"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit/testapi"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // long is the timeout for what the cluster does within seconds.
@@ -127,17 +127,11 @@ func (r *reader) until(t *testing.T, what string, is func() bool) {
 func (r *reader) apply(t *testing.T, data string) {
 	t.Helper()
 	var changes [][3]json.RawMessage
-	if err := json.Unmarshal([]byte(data), &changes); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, data, &changes)
 	for _, c := range changes {
 		var section, key string
-		if err := json.Unmarshal(c[0], &section); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(c[1], &key); err != nil {
-			t.Fatal(err)
-		}
+		testfile.JSON(t, c[0], &section)
+		testfile.JSON(t, c[1], &key)
 		if r.items[section+"/"+key] = c[2]; string(c[2]) == "null" {
 			delete(r.items, section+"/"+key)
 		}
@@ -151,9 +145,7 @@ func read[T any](t *testing.T, r *reader, name string) (item T) {
 	if !is {
 		return item
 	}
-	if err := json.Unmarshal(text, &item); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &item)
 	return item
 }
 
@@ -265,9 +257,7 @@ func TestObjectsOfSupercargoAppear(t *testing.T) {
 	c := clientOf(t, p.Config())
 	for _, text := range kinds {
 		var o unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		testfile.YAML(t, text, &o.Object)
 		testapi.Create(t, c, &o)
 	}
 	r.until(t, "one of each kind is shown", func() bool {

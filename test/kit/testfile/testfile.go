@@ -1,10 +1,13 @@
-// Package testfile reads and writes the files of tests. An error ends the test.
+// Package testfile reads, writes and decodes the files of tests. An error ends the test.
 package testfile
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Read returns the content of a file.
@@ -18,7 +21,7 @@ func Read(t testing.TB, path string) []byte {
 }
 
 // Write creates or replaces a file.
-func Write[T string | []byte](t testing.TB, path string, data T) {
+func Write[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,9 +29,34 @@ func Write[T string | []byte](t testing.TB, path string, data T) {
 }
 
 // New creates a file in a new folder that ends with the test, and returns its path.
-func New[T string | []byte](t testing.TB, name string, data T) string {
+func New[T ~string | ~[]byte](t testing.TB, name string, data T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	Write(t, path, data)
 	return path
+}
+
+// JSON decodes JSON.
+func JSON[T ~string | ~[]byte](t testing.TB, data T, into any) {
+	t.Helper()
+	decode(t, json.Unmarshal([]byte(data), into), data)
+}
+
+// YAML decodes YAML by the JSON names of fields.
+func YAML[T ~string | ~[]byte](t testing.TB, data T, into any) {
+	t.Helper()
+	decode(t, yaml.Unmarshal([]byte(data), into), data)
+}
+
+// StrictYAML is YAML without unknown fields.
+func StrictYAML[T ~string | ~[]byte](t testing.TB, data T, into any) {
+	t.Helper()
+	decode(t, yaml.UnmarshalStrict([]byte(data), into), data)
+}
+
+func decode[T ~string | ~[]byte](t testing.TB, err error, data T) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, string(data))
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -119,9 +120,7 @@ func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
 		Offerings []struct{ Price float64 }
 		Resources corev1.ResourceList
 	}
-	if err := json.Unmarshal(text, &read); err != nil {
-		t.Fatal(err)
-	}
+	testfile.JSON(t, text, &read)
 	cpu, memory := read[0].Resources.Cpu().MilliValue(), read[0].Resources.Memory().Value()
 	if read[0].Name != f.Name || cpu-100 != f.Size.MilliCPU || memory-10<<20 != f.Size.MemoryBytes || read[0].Resources.Pods().Value() != 29 || !near(read[0].Offerings[0].Price, 0.1008) {
 		t.Errorf("the provider reads %s", text)

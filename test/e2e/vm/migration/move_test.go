@@ -3,7 +3,6 @@
 package migration
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/vm/machine"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestMachinesHaveTheUnifiedHierarchyAndTheKubeletItsDefaults(t *testing.T) {
@@ -36,9 +36,7 @@ func TestMachinesHaveTheUnifiedHierarchyAndTheKubeletItsDefaults(t *testing.T) {
 				EnforceNodeAllocatable []string `json:"enforceNodeAllocatable"`
 			} `json:"kubeletconfig"`
 		}
-		if err := json.Unmarshal(text, &configz); err != nil {
-			t.Fatal(err)
-		}
+		testfile.JSON(t, text, &configz)
 		if c := configz.Config; !c.FailCgroupV1 || c.CgroupDriver != "systemd" || c.CgroupRoot != "" || len(c.EnforceNodeAllocatable) != 1 {
 			t.Errorf("the kubelet of %s has %+v, want its defaults, and systemd", m.Name, c)
 		}
