@@ -77,8 +77,11 @@ func (o *FleetOptions) patience(s *cluster.State, p *cluster.Pod, inFlight bool)
 	return most
 }
 
-// wakeToBuy decides again as soon as a pod has used up its patience.
+// wakeToBuy decides again as soon as a pod has used up its patience, and when a deferral ends.
 func (d *FleetDecision) wakeToBuy(s *cluster.State, o FleetOptions) {
+	if d.Deferral != nil {
+		d.wake(d.Deferral.Until)
+	}
 	busy := inFlight(s)
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !p.Nominated {

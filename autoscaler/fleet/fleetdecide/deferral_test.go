@@ -49,6 +49,7 @@ func TestPodsWaitForRoomWhereThatIsCheaper(t *testing.T) {
 	guessed.Pods[0].Guessed = true
 	huge := changedNode(full("a", 5*minute), func(n *cluster.Node) { n.Capacity = size(20, 20); n.Pods[0].Size = size(20, 20) })
 	beside := node("a", job("x", 6, 5*minute), job("y", 4, 2*time.Hour))
+	small := changedNode(node("b"), func(n *cluster.Node) { n.Phase, n.Due, n.Capacity = cluster.Ordered, minute, size(5, 5) })
 	tests := []struct {
 		name        string
 		s           *cluster.State
@@ -82,6 +83,8 @@ func TestPodsWaitForRoomWhereThatIsCheaper(t *testing.T) {
 		{"a machine is bought for it already", dollarsByTheSecond(podsOf(changedPod(hour, func(p *cluster.Pod) { p.Nominated = true })), full("a", 5*minute)), 10 * minute,
 			[]string{}, nil, 0, 0, 0, 0},
 		{"the room is there in time", dollarsByTheSecond(podsOf(hour), full("a", minute)), 10 * minute, []string{}, nil, 0, 0, 0, 0},
+		{"a machine is on order that is too small for it", dollarsByTheSecond(podsOf(hour), full("a", 5*minute), small), 10 * minute,
+			[]string{}, []string{"p"}, 372_000, 360_000, 5 * minute, 12 * minute},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
