@@ -109,7 +109,7 @@ func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	free := nodeOf("free", small, "x") // with room for p
 	free.Unpriced = "nobody says"
 	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
-	if r.Now.PerHour != 100_000 || r.Now.Nodes != 1 || r.Pods != 1 || r.Requested.Nodes != 1 || r.Requested.CPU != 0.45 {
+	if r.Now.PerHour != 100_000 || r.Now.Nodes != 1 || r.Pods != 1 || r.Requested.Nodes != 1 || r.Requested.CPU != 0.5 {
 		t.Errorf("now %+v of %d pods, want one small machine with one", r.Now, r.Pods)
 	}
 	if diff := cmp.Diff([]Stay{{"free", "small", "nobody says"}}, r.Unpriced); diff != "" {
