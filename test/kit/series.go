@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -37,16 +38,28 @@ func Series(t *testing.T, atOnce int, run func(n int64) (reached bool)) int64 {
 	return end
 }
 
+// killBefore has [KillAtEveryWrite] try twice as many runs: make test-thorough sets it.
+var killBefore = flag.Bool("kill-before", false, "kill programs also just before each write, which leaves the same objects as just after the write before it")
+
 // KillAtEveryWrite runs subtests for every write of a program, in which the program's connection breaks
-// permanently at this write: in one run just before it, and in another just after it. It ends when a run has
+// permanently just after this write; with -kill-before, in another run also just before it. It ends when a run has
 // no such write, and returns the number of writes. Each run gets a unique name, valid for a namespace, and
 // the connection to cut.
 func KillAtEveryWrite(t *testing.T, atOnce int, run func(t *testing.T, name string, c *Cut)) int64 {
 	t.Helper()
-	end := Series(t, atOnce, func(n int64) bool {
-		at, sent := (n+1)/2, n%2 == 0
-		when := map[bool]string{false: "before", true: "after"}[sent]
-		c := NewCut(at, sent)
+	end := killEach(t, "after", atOnce, run)
+	if *killBefore {
+		killEach(t, "before", atOnce, run)
+	}
+	return end - 1
+}
+
+// killEach breaks the connection before or after each write, and returns the number of the first write that no run
+// had.
+func killEach(t *testing.T, when string, atOnce int, run func(t *testing.T, name string, c *Cut)) int64 {
+	t.Helper()
+	return Series(t, atOnce, func(at int64) bool {
+		c := NewCut(at, when == "after")
 		t.Run(fmt.Sprintf("%s write %d", when, at), func(t *testing.T) {
 			run(t, fmt.Sprintf("kill-%s-%d", when, at), c)
 			if c.Broken() {
@@ -55,5 +68,4 @@ func KillAtEveryWrite(t *testing.T, atOnce int, run func(t *testing.T, name stri
 		})
 		return c.Broken()
 	})
-	return (end - 1) / 2
 }

@@ -10,9 +10,8 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// The descheduler is killed at its first write, at its second, and so on, until a run has no such write, each
-// time once just before the write and once just after it. A new one must then reach the same result as an
-// undisturbed one.
+// The descheduler is killed just after its first write, after its second, and so on, until a run has no such write. A
+// new one must then reach the same result as an undisturbed one.
 func TestWhereverItIsKilledTheJobSeesNothingOfTheMove(t *testing.T) {
 	t.Parallel()
 	const atOnce = 3 // runs that wait most of the time
