@@ -1,6 +1,6 @@
 // Package meterapi is the API of node meters: how their clients ask how much energy a node used in a period, with the
 // handler of the server, a client, and a transport that authenticates the two. GET /energy?from=T&to=T, with times in
-// RFC 3339, returns {"measuredJoules": 1.5, "modelledJoules": 0}. A meter keeps a few minutes of history; for other
+// RFC 3339, returns {"measuredJoules": 1.5, "modelledJoules": 0}. A meter keeps two hours of history; for other
 // times it returns 404.
 package meterapi
 
@@ -49,15 +49,15 @@ func Handler(meter func(from, to time.Time) (energy.Usage, bool)) http.Handler {
 	})
 }
 
-// Client is a client of an agent.
+// Client is a client of a node meter.
 type Client struct {
-	// URL is the agent's URL without a path, such as "http://10.0.0.7:8085".
+	// URL is the meter's URL without a path, such as "https://10.0.0.7:8086".
 	URL string
 	// HTTP is the client to use; [http.DefaultClient] if nil.
 	HTTP *http.Client
 }
 
-// Usage returns the energy that the node used in a period, and false if the agent does not know it. An error means that
+// Usage returns the energy that the node used in a period, and false if the meter does not know it. An error means that
 // the agent could not be reached or returned an invalid response.
 func (c Client) Usage(ctx context.Context, from, to time.Time) (energy.Usage, bool, error) {
 	query := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}

@@ -26,7 +26,7 @@ import (
 )
 
 // microversion is the version of Nova's API: the first whose flavors include their extra specs. It also has tags at
-// creation (2.52) and flavors within servers (2.47). Nova has supported it since Queens (2018).
+// creation (2.52) and flavors within servers (2.47). Nova has supported it since Rocky (2018).
 const microversion = "2.61"
 
 // patience is the timeout of one request.
