@@ -18,9 +18,9 @@ const minute = time.Minute
 
 // What the tests build clusters of.
 var (
-	size, job, service, flavor   = states.Size, states.Job, states.Service, states.Flavor
+	size, job, service           = states.Size, states.Job, states.Service
 	node, of, due, state, cloned = states.Node, states.Of, states.Due, states.State, states.Clone
-	small, large                 = states.Small, states.Large
+	small                        = states.Small
 )
 
 func needing(p cluster.Pod, arch string) cluster.Pod { p.Arch = arch; return p }

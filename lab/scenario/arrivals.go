@@ -34,7 +34,7 @@ const (
 	MoveAsLiked Migratable = ""
 	// MoveWithState allows migration to a node of the same architecture.
 	MoveWithState Migratable = "checkpoint"
-	// MoveAnew allows a restart on another node of any architecture.
+	// MoveByRestart allows a restart on another node of any architecture.
 	MoveByRestart Migratable = "restart"
 	// MoveNever forbids moving the pod.
 	MoveNever Migratable = "never"

@@ -51,19 +51,20 @@ func Start(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var exit error
+	ended := make(chan struct{}) // closed when exit is known
+	go func() { exit = cmd.Wait(); close(ended) }()
 	return func() error {
 		if errors.Is(cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone) {
-			exit := <-ended
+			<-ended
 			if exit == nil {
 				exit = errors.New("exit status 0")
 			}
 			return fmt.Errorf("%s has ended by itself: %w: see %s", cmd.Path, exit, log.Name())
 		}
 		select {
-		case <-ended: // the exit status no longer matters
-			return nil
+		case <-ended:
+			return nil // the exit status no longer matters
 		case <-time.After(patience):
 			_ = cmd.Process.Kill()
 			return fmt.Errorf("%s did not end within %v of SIGTERM: see %s", cmd.Path, patience, log.Name())

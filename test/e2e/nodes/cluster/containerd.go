@@ -125,12 +125,12 @@ func (n *Node) Import(ctx context.Context, archive string) error {
 
 // ImportOnlyHere imports an image of a program that no other node has: a byte after the program's end tells it from
 // the image of [Images].
-func (n *Node) ImportOnlyHere(ctx context.Context, image, program string) error {
+func (n *Node) ImportOnlyHere(ctx context.Context, image, program string) (err error) {
 	dir, err := os.MkdirTemp(n.Dir, "image")
 	if err != nil {
 		return fmt.Errorf("make image %s: %w", image, err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	text, err := os.ReadFile(ProgramPath("workload/" + program))
 	if err != nil {
 		return fmt.Errorf("make image %s: %w", image, err)

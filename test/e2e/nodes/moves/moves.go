@@ -68,7 +68,7 @@ func (w *Town) Counts(pod string, values int) {
 	})
 }
 
-// WentOn checks that a counter that was not moved continues and has lost no value.
+// Continued checks that a counter that was not moved continues and has lost no value.
 func (w *Town) Continued(name string) {
 	w.Helper()
 	w.Counts(name, len(w.Ticks(name))+10)
