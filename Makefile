@@ -286,7 +286,7 @@ e2e-nodes e2e-nodes-nightly e2e-install e2e-upgrade e2e-scheduling soak-migratio
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-e2e-nodes: suite = -p 3 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
+e2e-nodes: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
 e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
 e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
