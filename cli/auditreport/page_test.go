@@ -2,19 +2,15 @@ package auditreport
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // TestThePageOfAnAuditIsAsBefore compares the page about the cluster whose table and JSON the tests of the command line
 // compare with testdata/page.golden.html, byte for byte. -update writes it again.
@@ -39,16 +35,5 @@ func TestThePageOfAnAuditIsAsBefore(t *testing.T) {
 	if err := WriteHTML(&got, &result); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testfile.Golden(t, golden, got.Bytes())
 }

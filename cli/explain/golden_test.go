@@ -2,19 +2,16 @@ package explain
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // TestObjectsAreExplainedAsBefore compares what is printed of the objects in testdata/objects.yaml, from which the
 // dashboard's golden file is made too, with testdata/golden.txt: byte for byte. -update writes it again.
@@ -53,17 +50,5 @@ func TestObjectsAreExplainedAsBefore(t *testing.T) {
 		}
 		got.WriteString("===\n")
 	}
-	const golden = "testdata/golden.txt"
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testfile.Golden(t, "testdata/golden.txt", got.Bytes())
 }

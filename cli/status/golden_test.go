@@ -2,22 +2,19 @@ package status
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // TestThePageShowsObjectsAsBefore compares the items of a page about the objects that package explain prints too with
 // testdata/golden.txt, byte for byte. -update writes it again.
@@ -63,17 +60,5 @@ func TestThePageShowsObjectsAsBefore(t *testing.T) {
 	for _, item := range items {
 		fmt.Fprintf(&got, "%s %s: %s\n", item.Section, item.Key, item.JSON)
 	}
-	const golden = "testdata/golden.txt"
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testfile.Golden(t, "testdata/golden.txt", got.Bytes())
 }

@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 )
 
 // supercargo runs a command line in this process.

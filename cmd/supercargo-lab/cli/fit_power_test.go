@@ -8,11 +8,11 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/energy"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/lab/fit"
 	"supercargo.dev/supercargo/test/data"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

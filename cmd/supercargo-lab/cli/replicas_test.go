@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/replicas"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

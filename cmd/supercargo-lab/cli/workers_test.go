@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

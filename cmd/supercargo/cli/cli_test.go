@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
 	laboratorycli "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 )
 
 // supercargo runs a command line in this process: its commands of the laboratory too, which run as a process of their

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 )
 
 func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {

@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 )
 
 // TestCommandsPrintWhatTheyPrintedBefore compares with testdata/golden, byte for byte: the

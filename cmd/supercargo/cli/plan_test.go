@@ -18,7 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/planfile"
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/cmd/internal/commandtest"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/promserver"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )

@@ -3,12 +3,27 @@ package testfile
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
+
+var update = flag.Bool("update", false, "write golden files")
+
+// Golden compares text with a golden file, byte for byte. With the flag -update it writes the file.
+func Golden[T ~string | ~[]byte](t testing.TB, path string, got T) {
+	t.Helper()
+	if *update {
+		Write(t, path, got)
+	}
+	if diff := cmp.Diff(string(Read(t, path)), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
 
 // Read returns the content of a file.
 func Read(t testing.TB, path string) []byte {

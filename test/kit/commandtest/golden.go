@@ -1,17 +1,12 @@
 package commandtest
 
 import (
-	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
-
-var update = flag.Bool("update", false, "write what commands print to testdata/golden")
 
 // duration matches how long a computation took, which varies.
 var duration = regexp.MustCompile(`"(wallSeconds|elapsedMillis)": [0-9.e-]+`)
@@ -33,19 +28,7 @@ func Compare(t *testing.T, program Program, lines []Golden) {
 				t.Fatalf("exit code %d:\n%s", code, stderr)
 			}
 			got := duration.ReplaceAll([]byte(stdout), []byte(`"$1": 0`))
-			path := filepath.Join("testdata", "golden", line.File)
-			if *update {
-				if err := os.WriteFile(path, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%v prints something else (-want +got):\n%s", line.Args, cmp.Diff(string(want), string(got)))
-			}
+			testfile.Golden(t, filepath.Join("testdata", "golden", line.File), got)
 		})
 	}
 }
