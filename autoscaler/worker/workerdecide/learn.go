@@ -27,8 +27,8 @@ func (m *Memory) learnRuntimes(r *Reading, now time.Time) {
 
 func readingAt(r *Reading, now time.Time) lastReading {
 	l := lastReading{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: map[int64]ran{}}
-	for i := range r.Categories {
-		l.done[r.Categories[i].Name] = r.Categories[i].Done
+	for _, c := range countedWithTime(r) {
+		l.done[c.Name] = c.Done
 	}
 	for i := range r.Tasks {
 		if t := &r.Tasks[i]; runs(t) {
@@ -36,6 +36,16 @@ func readingAt(r *Reading, now time.Time) lastReading {
 		}
 	}
 	return l
+}
+
+// countedWithTime returns the categories as the manager counted them when it summed the execution time: those in the
+// queue's own answer. Tasks may have ended before it answers the query for categories; those answers serve only if the
+// queue's answer lists none.
+func countedWithTime(r *Reading) []answer.Category {
+	if len(r.Queue.Categories) > 0 {
+		return r.Queue.Categories
+	}
+	return r.Categories
 }
 
 func runs(t *answer.Task) bool { return t.State == answer.Running && !t.Started.IsZero() }

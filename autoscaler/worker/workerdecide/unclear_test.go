@@ -203,6 +203,23 @@ func TestTasksThatEndedBeforeACategoryWasListedTeachNothing(t *testing.T) {
 	}
 }
 
+func TestTasksThatEndBetweenTwoAnswersOfAManagerAreNotCountedWithoutTheirTime(t *testing.T) {
+	reading := func(counted, later int64) *Reading {
+		return &Reading{
+			Queue:      answer.Queue{ExecutedGood: time.Duration(counted) * 6 * time.Second, Categories: []answer.Category{{Name: "c", Done: counted}}},
+			Categories: []answer.Category{{Name: "c", Done: later}},
+		}
+	}
+	var m Memory
+	m.learnRuntimes(reading(16, 16), begin)
+	m.learnRuntimes(reading(17, 24), begin.Add(time.Minute))
+	m.learnRuntimes(reading(24, 24), begin.Add(2*time.Minute))
+	c := m.lookup("c")
+	if c == nil || c.Ended != 8 || c.Mean() != 6*time.Second {
+		t.Errorf("learned %+v, want 8 tasks of 6 s", c)
+	}
+}
+
 func TestWarmUpEndsWhenTheFirstTaskHasShownThatItIsLong(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("long", 40, 1, time.Hour)
