@@ -1,3 +1,3 @@
 // Package text contains packages that write values for people and scripts: clip shortens external text, dollars parses
-// and formats prices, and jsondoc writes documents as JSON.
+// and formats prices, jsondoc writes documents as JSON, and plural writes counts.
 package text

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // absent stands for a figure that does not exist, such as a percentage of zero.
@@ -41,20 +43,12 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 // count formats a whole number.
 func count[N int | int64](n N) string { return fixed(float64(n), 0) }
 
+// counted formats a whole number with its noun, given in the singular.
+func counted(n int, noun string) string { return count(n) + " " + plural.Noun(n, noun) }
+
 // dollars formats an amount with cents, or with more decimals if the largest amount next to it is
 // below one dollar.
 func dollars(v, largest float64) string { return "$" + fixed(v, max(2, digitsFor(largest))) }
-
-// plural returns a number with its noun.
-func plural(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return count(n) + " " + strings.TrimSuffix(noun, "y") + "ies"
-	}
-	return count(n) + " " + noun + "s"
-}
 
 // digitsFor returns the number of decimals so that numbers up to largest show three significant
 // figures: 2 for 9.87, 0 for 987, at most 9.

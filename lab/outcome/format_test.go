@@ -56,12 +56,12 @@ func TestTimesAreWrittenInTheirTwoLargestUnits(t *testing.T) {
 
 func TestOneIsSingular(t *testing.T) {
 	for n, want := range map[int]string{0: "0 policies", 1: "1 policy", 2: "2 policies", 12000: "12,000 policies"} {
-		if got := plural(n, "policy"); got != want {
-			t.Errorf("plural(%d, policy) = %q, want %q", n, got, want)
+		if got := counted(n, "policy"); got != want {
+			t.Errorf("counted(%d, policy) = %q, want %q", n, got, want)
 		}
 	}
-	if got := plural(3, "pod"); got != "3 pods" {
-		t.Errorf("plural(3, pod) = %q", got)
+	if got := counted(3, "pod"); got != "3 pods" {
+		t.Errorf("counted(3, pod) = %q", got)
 	}
 }
 

@@ -115,12 +115,12 @@ func (p page) write(w io.Writer) error {
 
 // facts returns the facts about the whole report.
 func (r Report) facts() []string {
-	facts := []string{fmt.Sprintf("seed %d", r.Seed), plural(len(r.Policies), "policy")}
+	facts := []string{fmt.Sprintf("seed %d", r.Seed), counted(len(r.Policies), "policy")}
 	if len(r.Policies) == 0 {
 		return facts
 	}
 	end := figures{policies: r.Policies}.largest(func(p Policy) float64 { return p.EndSeconds })
-	return append(facts, plural(r.Policies[0].Pods.Submitted, "pod"), duration(end)+" simulated")
+	return append(facts, counted(r.Policies[0].Pods.Submitted, "pod"), duration(end)+" simulated")
 }
 
 // lead returns the result in a sentence: the lowest cost among the policies with the fewest

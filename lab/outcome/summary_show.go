@@ -32,7 +32,7 @@ func (s Summary) WriteTable(w io.Writer) error {
 	}
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "Scenario %s, %s, %s. Mean over the seeds [least, most].\n",
-		shortened(s.Scenario, 100), plural(len(s.Seeds), "seed"), plural(len(s.Policies), "policy"))
+		shortened(s.Scenario, 100), counted(len(s.Seeds), "seed"), counted(len(s.Policies), "policy"))
 	if len(s.Policies) > 0 {
 		for _, t := range []table{s.costTable(), s.energyTable(), s.podTable(), s.moveTable()} {
 			if len(t.columns) == 0 {
@@ -59,8 +59,8 @@ func (s Summary) WriteHTML(w io.Writer) error {
 		return err
 	}
 	p := page{
-		Title: shown(s.Scenario) + ": simulated cost over " + plural(len(s.Seeds), "seed"), Kicker: "Simulation, summary", Heading: s.Scenario,
-		Facts: []string{plural(len(s.Seeds), "seed") + s.seedList(), plural(len(s.Policies), "policy")}, Lead: s.lead(),
+		Title: shown(s.Scenario) + ": simulated cost over " + counted(len(s.Seeds), "seed"), Kicker: "Simulation, summary", Heading: s.Scenario,
+		Facts: []string{counted(len(s.Seeds), "seed") + s.seedList(), counted(len(s.Policies), "policy")}, Lead: s.lead(),
 	}
 	if len(s.Policies) > 0 {
 		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the minimum and maximum are in brackets.")

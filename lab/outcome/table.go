@@ -76,7 +76,7 @@ func (r Report) WriteTable(w io.Writer) error {
 		return err
 	}
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "Scenario %s, seed %d, %s.\n", shortened(r.Scenario, 100), r.Seed, plural(len(r.Policies), "policy"))
+	fmt.Fprintf(out, "Scenario %s, seed %d, %s.\n", shortened(r.Scenario, 100), r.Seed, counted(len(r.Policies), "policy"))
 	if len(r.Policies) > 0 {
 		fmt.Fprintln(out)
 		if err := r.table().write(out); err != nil {

@@ -58,6 +58,7 @@ var pure = []string{
 	"internal/text/clip",
 	"internal/text/dollars",
 	"internal/text/jsondoc",
+	"internal/text/plural",
 	"lab/bound",
 	"lab/fit",
 	"lab/outcome",

@@ -1,0 +1,39 @@
+// Package plural writes counts in English: 1 pod, 2 pods.
+package plural
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count returns a number with its noun, which is given in the singular: "1 pod", "0 pods", "3 policies".
+func Count[N ~int | ~int32 | ~int64](n N, noun string) string {
+	return fmt.Sprintf("%d %s", n, Noun(n, noun))
+}
+
+// Noun returns the form of a noun, given in the singular, that stands after the number n. Of several words, the last one
+// changes. It knows regular nouns only.
+func Noun[N ~int | ~int32 | ~int64](n N, noun string) string {
+	return Form(n, noun, regular(noun))
+}
+
+// Form returns one if n is 1, else many: for verbs, pronouns and irregular nouns, such as "is" and "are".
+func Form[N ~int | ~int32 | ~int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// regular returns the regular plural of a noun.
+func regular(noun string) string {
+	for _, ending := range []string{"s", "x", "z", "ch", "sh"} {
+		if strings.HasSuffix(noun, ending) {
+			return noun + "es"
+		}
+	}
+	if stem, found := strings.CutSuffix(noun, "y"); found && stem != "" && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
+		return stem + "ies"
+	}
+	return noun + "s"
+}

@@ -1,0 +1,27 @@
+package plural
+
+import "testing"
+
+func TestOneIsSingularAndAllOtherNumbersArePlural(t *testing.T) {
+	for _, tc := range []struct{ got, want string }{
+		{Count(0, "pod"), "0 pods"},
+		{Count(1, "pod"), "1 pod"},
+		{Count(-1, "pod"), "-1 pods"},
+		{Count(int64(2), "GPU"), "2 GPUs"},
+		{Count(int32(21), "other flavor"), "21 other flavors"},
+		{Count(2, "policy"), "2 policies"},
+		{Count(2, "NodeClass"), "2 NodeClasses"},
+		{Count(2, "box"), "2 boxes"},
+		{Count(2, "batch"), "2 batches"},
+		{Count(2, "crash"), "2 crashes"},
+		{Count(2, "day"), "2 days"},
+		{Noun(1, "machine"), "machine"},
+		{Noun(3, "machine"), "machines"},
+		{Form(1, "is", "are"), "is"},
+		{Form(0, "is", "are"), "are"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%q, want %q", tc.got, tc.want)
+		}
+	}
+}
