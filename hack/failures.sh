@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Names the tests that failed in a run of make, each with its package and the last lines that it printed. LOG is
-# what make printed: it has the files that the run's test events are in. Without a failed test it prints the last
-# lines of the log.
+# Names the tests that failed in a run of make, each with its package and the first and last lines that it printed:
+# what a test found comes first, what its programs printed follows. LOG is what make printed: it has the files that
+# the run's test events are in. Without a failed test it prints the last lines of the log.
 #
 #   hack/failures.sh LOG
 set -euo pipefail
@@ -22,7 +22,10 @@ awk -v tests="$tests" -v lines="$lines" '
 	function flush(  i) {
 		if (name != "" && ++count <= tests) {
 			print name
-			for (i = n > lines ? n - lines + 1 : 1; i <= n; i++) print line[i]
+			for (i = 1; i <= n; i++) {
+				if (n <= lines || i <= lines / 2 || i > n - lines / 2) print substr(line[i], 1, 400)
+				else if (i == lines / 2 + 1) printf "    ... %d lines\n", n - lines
+			}
 		}
 		name = ""; n = 0
 	}
