@@ -3,6 +3,7 @@
 package commands
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -134,7 +135,8 @@ func (s *shell) runUntil(text, match string) error {
 	}
 	interrupt()
 	select {
-	case <-ended: // its exit code depends on the program
+	case err := <-ended:
+		s.Logf("it ended: %v", err) // its exit code depends on the program
 		return nil
 	case <-time.After(time.Minute):
 		return errors.New("it does not end a minute after SIGTERM")
@@ -154,7 +156,7 @@ func (s *shell) until(ended <-chan error, out *output, match string) error {
 			if wanted.MatchString(out.String()) {
 				return nil
 			}
-			return fmt.Errorf("it ended (%v) before it printed %q:\n%s", err, match, out)
+			return fmt.Errorf("it ended (%w) before it printed %q:\n%s", cmp.Or(err, errors.New("exit status 0")), match, out)
 		case <-ctx.Done():
 			return fmt.Errorf("it does not print %q:\n%s", match, out)
 		case <-ticker.C:
@@ -172,10 +174,9 @@ func (s *shell) playground(text string) {
 	}
 	s.Cleanup(func() {
 		interrupt()
-		<-ended
-		if s.Failed() {
+		if err := <-ended; s.Failed() {
 			text := out.String()
-			s.Logf("the playground, last 4 kB:\n%s", text[max(0, len(text)-4096):])
+			s.Logf("the playground (%v), last 4 kB:\n%s", err, text[max(0, len(text)-4096):])
 		}
 	})
 }
