@@ -26,7 +26,7 @@ type ClusterFlags struct {
 
 // NewClusterFlags returns flags whose default is kubectl's current cluster, or inside a cluster that one.
 func NewClusterFlags() *ClusterFlags {
-	return &ClusterFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
+	return &ClusterFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{ClusterDefaults: clusterDefaults()}}
 }
 
 // OfCluster marks the flags that select the cluster; help lists them separately.
@@ -79,7 +79,7 @@ func (f *ClusterFlags) Config() (*rest.Config, error) {
 	f.asExtra = nil
 	config, err := f.kubeconfig().ClientConfig()
 	if err != nil {
-		return nil, BadInput(fmt.Errorf("load the kubeconfig: %w", err))
+		return nil, BadInput(f.whyNoConfig(err))
 	}
 	return config, nil
 }

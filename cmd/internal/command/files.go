@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -142,15 +143,20 @@ func Lower(names []string) []string {
 	return all
 }
 
-// OpenPage opens a page in a browser, or asks the user to.
+// OpenPage opens a page in a browser, or says why not and where the page is. It returns within seconds.
 func OpenPage(ctx context.Context, address string, stderr io.Writer) {
-	if err := openBrowser(ctx, address); err != nil {
-		fmt.Fprintf(stderr, "open a browser: %v: open the address above instead\n", err)
+	if err := openBrowser(ctx, address, browserPatience); err != nil {
+		fmt.Fprintf(stderr, "no browser was opened: %v: open %s in a browser\n", err, address)
 	}
 }
 
-// openBrowser opens a page with the system's default browser. It does not wait for it.
-func openBrowser(ctx context.Context, address string) error {
+// browserPatience is how long a program that opens a browser may take to report that it cannot. xdg-open without a
+// browser ends at once; one that is a browser itself runs on.
+const browserPatience = 3 * time.Second
+
+// openBrowser opens a page with the system's default browser. It returns an error if there is no program for that, or
+// if the program fails within the time.
+func openBrowser(ctx context.Context, address string, within time.Duration) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
 	case "darwin":
@@ -160,8 +166,20 @@ func openBrowser(ctx context.Context, address string) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], address)...)
 	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("there is no program %s", command[0])
+		}
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // reap the process when it ends
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // also reaps the process when it ends later
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("%s failed: %w", command[0], err)
+		}
+	case <-time.After(within):
+	case <-ctx.Done():
+	}
 	return nil
 }

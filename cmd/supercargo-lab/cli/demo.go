@@ -115,7 +115,7 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 		}
 		defer page.End()
 		fmt.Fprintln(stderr, page.Address)
-		command.OpenPage(ctx, page.Address, stderr)
+		go command.OpenPage(ctx, page.Address, stderr)
 		input.Watch = showOn(page, stderr)
 	}
 	doc, err := demo.Run(ctx, input, demo.NewProgress(stderr))

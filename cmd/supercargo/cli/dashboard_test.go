@@ -26,7 +26,7 @@ func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
 		{"a Secret without a namespace", []string{"--certificate-secret", "board"}, []string{`--certificate-secret "board"`, "namespace/name"}},
 		{"a browser in a pod", []string{"--authorize", "--open"}, []string{"--open", "--authorize"}},
 		{"no such prices", []string{"--prices", "none.csv"}, []string{"--prices", "none.csv"}},
-		{"no such kubeconfig", []string{"--kubeconfig", "none"}, []string{"none"}},
+		{"no such kubeconfig", []string{"--kubeconfig", "none"}, []string{"--kubeconfig none: there is no such file"}},
 		{"an address of somebody else, for users", []string{"--authorize", "--kubeconfig", kubeconfigOf(t, "http://127.0.0.1:1"), "--address", "192.0.2.1:80"}, []string{"--address 192.0.2.1:80"}},
 		{"an address of somebody else", []string{"--kubeconfig", kubeconfigOf(t, "http://127.0.0.1:1"), "--address", "192.0.2.1:80"}, []string{"--address 192.0.2.1:80"}},
 	} {
