@@ -20,12 +20,13 @@ type Document interface {
 func (r *Result) Document() (Document, error) {
 	p := r.plan
 	reports := make([]outcome.Report, len(p.workloads))
-	for i, pods := range p.workloads {
-		wait := r.waits[i]
-		least := sim.Bounds{Lower: sim.LowerBound(p.scenario, pods), Served: sim.ServedBound(p.scenario, pods, wait), ServiceWait: wait}
+	for i := range p.workloads {
 		reports[i] = outcome.Report{Scenario: p.scenario.Name, Seed: p.seed + uint64(i)}
+		if err := r.bounds[i].err; err != nil {
+			reports[i].BoundsError = err.Error()
+		}
 		for _, run := range r.Runs[i*len(p.policies) : (i+1)*len(p.policies)] {
-			reports[i].Policies = append(reports[i].Policies, run.Result.Outcome(run.Policy, least, run.Wall))
+			reports[i].Policies = append(reports[i].Policies, run.outcome(r.bounds[i].Bounds))
 		}
 		reports[i].SameEnd()
 	}
@@ -35,6 +36,13 @@ func (r *Result) Document() (Document, error) {
 	return outcome.Summarize(reports)
 }
 
+func (r *Run) outcome(least sim.Bounds) outcome.Policy {
+	if r.Err != nil {
+		return outcome.Policy{Name: r.Policy, Error: r.Err.Error()}
+	}
+	return r.Result.Outcome(r.Policy, least, r.Wall)
+}
+
 // WritePlacements writes a CSV row for each placement, ordered by run and then by time.
 func (r *Result) WritePlacements(w io.Writer) error {
 	rows := csv.NewWriter(w)
@@ -42,6 +50,9 @@ func (r *Result) WritePlacements(w io.Writer) error {
 		return err
 	}
 	for _, run := range r.Runs {
+		if run.Err != nil {
+			continue
+		}
 		seed := strconv.FormatUint(run.Seed, 10)
 		for _, p := range run.Result.Placements {
 			time := strconv.FormatFloat(p.At.Seconds(), 'f', -1, 64)

@@ -37,6 +37,7 @@ type bar struct {
 
 // measure is the content of a bar: a value and, if ranged, a range around it.
 type measure struct {
+	index       int // of the policy
 	policy      string
 	value       float64
 	ranged      bool
@@ -70,7 +71,7 @@ func newBarChart(measures []measure, s scale) barChart {
 	for i, m := range measures {
 		y := top + i*rowHeight
 		b := bar{
-			Policy: i, Name: m.policy, Value: m.text, Width: percentOf(m.value / a.max),
+			Policy: m.index, Name: m.policy, Value: m.text, Width: percentOf(m.value / a.max),
 			NameY: y, BarY: y + barTop, MiddleY: y + barTop + barHeight/2,
 		}
 		if m.ranged {
@@ -108,10 +109,10 @@ func describeBars(measures []measure, boundText string) string {
 
 // costBars compares the costs of the policies.
 func (r Report) costBars() barChart {
-	measures := make([]measure, len(r.Policies))
-	for i, p := range r.Policies {
+	var measures []measure
+	for i, p := range r.ended() {
 		text := r.money(p.CostDollars)
-		measures[i] = measure{policy: p.Name, value: p.CostDollars, text: text, description: text}
+		measures = append(measures, measure{index: i, policy: p.Name, value: p.CostDollars, text: text, description: text})
 	}
 	s := scale{prefix: "$", bound: r.bound()}
 	if s.bound > 0 {
@@ -130,14 +131,14 @@ func (r Report) waitBars() barChart {
 	largest := f.largest(func(p Policy) float64 { return max(p.Scheduling.Mean, p.Scheduling.P95) })
 	u := unitFor(largest)
 	digits := digitsFor(largest / u.seconds)
-	measures := make([]measure, len(r.Policies))
-	for i, p := range r.Policies {
+	var measures []measure
+	for i, p := range r.ended() {
 		mean, p95 := p.Scheduling.Mean/u.seconds, p.Scheduling.P95/u.seconds
-		measures[i] = measure{
-			policy: p.Name, value: mean, ranged: true, low: min(mean, p95), high: max(mean, p95),
+		measures = append(measures, measure{
+			index: i, policy: p.Name, value: mean, ranged: true, low: min(mean, p95), high: max(mean, p95),
 			text:        fmt.Sprintf("%s / %s %s", fixed(mean, digits), fixed(p95, digits), u.symbol),
 			description: fmt.Sprintf("mean %s %s, 95th percentile %s %s", fixed(mean, digits), u.name, fixed(p95, digits), u.name),
-		}
+		})
 	}
 	chart := newBarChart(measures, scale{suffix: " " + u.symbol})
 	chart.Title = "Time to schedule"

@@ -22,19 +22,29 @@ const shortestStep = 1e-9
 // bounds that differ between policies.
 func (r Report) check() error {
 	errs := numbersOutside(reflect.ValueOf(r), "", 0)
-	for i, p := range r.Policies {
-		if first := r.Policies[0].LowerBoundDollars; p.LowerBoundDollars != first {
+	for i, p := range r.ended() {
+		if first := r.first().LowerBoundDollars; p.LowerBoundDollars != first {
 			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v: must be %v as for the first policy", i, p.LowerBoundDollars, first))
 		}
-		if first := r.Policies[0].ServedBoundDollars; p.ServedBoundDollars != first {
+		if first := r.first().ServedBoundDollars; p.ServedBoundDollars != first {
 			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v: must be %v as for the first policy", i, p.ServedBoundDollars, first))
 		}
-		if first := r.Policies[0].ServedBoundWaitSeconds; p.ServedBoundWaitSeconds != first {
+		if first := r.first().ServedBoundWaitSeconds; p.ServedBoundWaitSeconds != first {
 			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v: must be %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
 		}
 		if err := p.Series.check(); err != nil {
 			errs = append(errs, fmt.Errorf("policies[%d].series: %w", i, err))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check reports everything that makes the policy impossible to show in a report: see
+// [Report.WriteJSON].
+func (p Policy) Check() error {
+	errs := numbersOutside(reflect.ValueOf(p), "", 0)
+	if err := p.Series.check(); err != nil {
+		errs = append(errs, fmt.Errorf("series: %w", err))
 	}
 	return errors.Join(errs...)
 }

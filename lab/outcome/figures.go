@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 const joulesPerKilowattHour = 3.6e6
@@ -46,7 +47,7 @@ func (r Report) table() table {
 			func(p Policy) string { return count(p.Pods.Completed) + "/" + count(p.Pods.Submitted) }),
 		f.texts("undone", "pend/fail", "Pods that wait at the end of the run / pods that ended before their work was done and were not started again.",
 			func(p Policy) string { return count(p.Pods.Pending) + "/" + count(p.Pods.Failed) }))
-	return table{policies: f.names(), columns: columns}
+	return table{policies: f.names(), columns: columns}.failing(f.failed())
 }
 
 // moreFigures returns the figures that are not in the first table.
@@ -159,7 +160,21 @@ func (r Report) eventCounts() table {
 // notes returns the lines of plain text that belong to the table. Names are cut to the given number
 // of runes.
 func (r Report) notes(runes int) []string {
-	first := r.Policies[0]
+	var lines []string
+	for _, p := range r.Policies {
+		if p.Error != "" {
+			lines = append(lines, failedNote(p.Name, runes, p.Error))
+		}
+	}
+	if !r.hasEnded() {
+		return lines
+	}
+	return append(lines, r.endedNotes(runes)...)
+}
+
+// endedNotes returns the lines about the policies that did not fail, of which there is at least one.
+func (r Report) endedNotes(runes int) []string {
+	first := r.first()
 	lines := []string{"No lower bound of the cost is known."}
 	if first.LowerBoundDollars > 0 {
 		lines[0] = fmt.Sprintf("Lower bound: %s. No policy that does all the work can cost less.", r.money(first.LowerBoundDollars))
@@ -167,13 +182,16 @@ func (r Report) notes(runes int) []string {
 	if first.ServedBoundDollars > 0 {
 		lines = append(lines, servedNote(r.money(first.ServedBoundDollars), seconds(first.ServedBoundWaitSeconds)))
 	}
+	if r.BoundsError != "" {
+		lines = append(lines, boundsNote(r.BoundsError))
+	}
 	for _, p := range r.Policies {
 		if p.ServedBoundDollars > 0 && p.ServiceWaitSeconds > p.ServedBoundWaitSeconds {
 			lines = append(lines, waitedNote(shortened(p.Name, runes), seconds(p.ServiceWaitSeconds)))
 		}
 	}
 	if len(r.Policies) > 1 {
-		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(first.Name, runes)))
+		lines = append(lines, savedNote(r.Policies[0].Name, runes, r.Policies[0].Error))
 	}
 	if slices.ContainsFunc(r.Policies, func(p Policy) bool { return p.unfinished() > 0 }) {
 		lines = append(lines, "Pods stayed pending or failed: a policy that leaves work undone pays less for that reason alone.")
@@ -186,6 +204,27 @@ const servedHelp = "How far the cost lies above the served bound, which is for p
 // servedNote explains the served bound and its assumption.
 func servedNote(bound, wait string) string {
 	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, but for %s on average, can cost less.", bound, wait)
+}
+
+// failedNote names a policy that failed, and why.
+func failedNote(name string, runes int, err string) string {
+	return fmt.Sprintf("Policy %s failed: %s.", shortened(name, runes), oneLine(err))
+}
+
+// boundsNote says why a bound is missing.
+func boundsNote(err string) string { return capital(oneLine(err)) + "." }
+
+// oneLine returns the text of an error on one line, without a final period.
+func oneLine(err string) string {
+	return strings.TrimSuffix(shown(strings.ReplaceAll(err, "\n", "; ")), ".")
+}
+
+// savedNote says what the savings are compared with. err is not empty if that policy failed.
+func savedNote(first string, runes int, err string) string {
+	if err != "" {
+		return fmt.Sprintf("Saved: unknown, because %s, the first policy, failed.", shortened(first, runes))
+	}
+	return fmt.Sprintf("Saved: against %s, the first policy.", shortened(first, runes))
 }
 
 // waitedNote says that the policy violates the assumption of the served bound.
@@ -236,6 +275,14 @@ func (f figures) names() []string {
 	return names
 }
 
+func (f figures) failed() []bool {
+	failed := make([]bool, len(f.policies))
+	for i, p := range f.policies {
+		failed[i] = p.Error != ""
+	}
+	return failed
+}
+
 // column has a number for each policy. digits returns the number of decimals that suits the largest
 // of them.
 func (f figures) column(title, unit, help string, digits func(largest float64) int, value func(Policy) float64) column {
@@ -246,6 +293,10 @@ func (f figures) column(title, unit, help string, digits func(largest float64) i
 func (f figures) texts(title, unit, help string, text func(Policy) string) column {
 	c := column{title: title, unit: unit, help: help}
 	for _, p := range f.policies {
+		if p.Error != "" {
+			c.cells = append(c.cells, cell{value: absent})
+			continue
+		}
 		c.cells = append(c.cells, cell{value: text(p)})
 	}
 	return c

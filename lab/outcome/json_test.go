@@ -53,6 +53,15 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	}
 }
 
+// TestAPolicyThatFailedHasNoFiguresInJSON is part of the contract too: no figure is 0 that is not known.
+func TestAPolicyThatFailedHasNoFiguresInJSON(t *testing.T) {
+	r := Report{Scenario: "s", Seed: 1, Policies: []Policy{{Name: "p", Error: "no room"}}, BoundsError: "unknown"}
+	const want = `{"scenario":"s","seed":1,"policies":[{"name":"p","error":"noroom"}],"boundsError":"unknown"}`
+	if diff := cmp.Diff(want, squeezed(written(t, r.WriteJSON))); diff != "" {
+		t.Errorf("document (-want +got):\n%s", diff)
+	}
+}
+
 // squeezed removes the white space from JSON that has none in its strings.
 func squeezed(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, ": ", ":")), "")

@@ -79,7 +79,7 @@ func (r Report) lineCharts() []lineChart {
 		if bound := r.bound(); i == 0 && bound > 0 {
 			chart.Bound = &place{percentOf(1 - bound/values.max), r.boundName() + " " + r.money(bound)}
 		}
-		for j, p := range r.Policies {
+		for j, p := range r.ended() {
 			if samples := c.samples(p.Series); len(samples) > 0 {
 				l := drawLine(samples, p.Series.StepSeconds/times.max, values.max)
 				l.Policy, l.Name = j, p.Name
@@ -150,18 +150,15 @@ func (r Report) span() float64 {
 // bound returns the bound that charts show: the served bound if it is known, else the lower bound,
 // or 0 if there is none.
 func (r Report) bound() float64 {
-	if len(r.Policies) == 0 {
-		return 0
-	}
-	if served := servedBound(r.Policies[0]); served > 0 {
+	if served := servedBound(r.first()); served > 0 {
 		return served
 	}
-	return r.Policies[0].LowerBoundDollars
+	return r.first().LowerBoundDollars
 }
 
 // boundName returns the name of bound.
 func (r Report) boundName() string {
-	if len(r.Policies) > 0 && servedBound(r.Policies[0]) > 0 {
+	if servedBound(r.first()) > 0 {
 		return "served bound"
 	}
 	return "lower bound"
@@ -202,7 +199,7 @@ func (r Report) describe(c course, span float64) string {
 	if c.prefix == "$" && r.bound() > 0 {
 		fmt.Fprintf(&b, " %s %s.", capital(r.boundName()), r.money(r.bound()))
 	}
-	for _, p := range r.Policies {
+	for _, p := range r.ended() {
 		samples := c.samples(p.Series)
 		if len(samples) == 0 {
 			fmt.Fprintf(&b, " %s: no samples.", shown(p.Name))

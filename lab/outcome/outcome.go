@@ -5,6 +5,11 @@
 // gives the same bytes.
 package outcome
 
+import (
+	"encoding/json"
+	"iter"
+)
+
 // Report compares policies on one scenario.
 type Report struct {
 	// Scenario is the scenario's name.
@@ -13,6 +18,35 @@ type Report struct {
 	Seed uint64 `json:"seed"`
 	// Policies are in the order of the command line.
 	Policies []Policy `json:"policies"`
+	// BoundsError is why a bound is not known. It is empty if both are.
+	BoundsError string `json:"boundsError,omitempty"`
+}
+
+// ended returns the policies that did not fail, with their index.
+func (r Report) ended() iter.Seq2[int, Policy] {
+	return func(yield func(int, Policy) bool) {
+		for i, p := range r.Policies {
+			if p.Error == "" && !yield(i, p) {
+				return
+			}
+		}
+	}
+}
+
+// hasEnded reports whether there is a policy that did not fail.
+func (r Report) hasEnded() bool {
+	for range r.ended() {
+		return true
+	}
+	return false
+}
+
+// first returns the first policy that did not fail. Without one, its figures are 0.
+func (r Report) first() Policy {
+	for _, p := range r.ended() {
+		return p
+	}
+	return Policy{}
 }
 
 // SameEnd sets the energy that each policy uses until the end of the longest run.
@@ -31,6 +65,9 @@ func (r Report) SameEnd() {
 // Policy is the result of one policy.
 type Policy struct {
 	Name string `json:"name"`
+	// Error is why the simulation of the policy failed. The other fields are then unset, and absent
+	// in JSON.
+	Error string `json:"error,omitempty"`
 	// CostDollars is the bill of all machines. LowerBoundDollars is the lower bound under any
 	// policy; it is the same for all policies of a report.
 	CostDollars       float64 `json:"costDollars"`
@@ -71,6 +108,21 @@ type Policy struct {
 	WallSeconds float64 `json:"wallSeconds"`
 	// Series are the samples over time, all of the same length.
 	Series Series `json:"series"`
+}
+
+// MarshalJSON leaves out the figures of a policy that failed.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	if p.Error != "" {
+		return json.Marshal(failure{p.Name, p.Error})
+	}
+	type plain Policy
+	return json.Marshal(plain(p))
+}
+
+// failure is the JSON of a policy that failed.
+type failure struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
 }
 
 // Pods counts the pods of the workload. Scheduled pods started at least once. A service that runs

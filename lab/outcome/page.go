@@ -42,13 +42,19 @@ type page struct {
 	Facts         []string
 	Lead          string
 	Notes         []string
-	Policies      []string
+	Legend        []legendEntry
 	Summary       tableView
 	Reasons       []pendingList
 	Further       []tableView // below the charts
 	Bars          []barChart
 	Lines         []lineChart
 	Data          *hoverData
+}
+
+// legendEntry is a policy that the charts show.
+type legendEntry struct {
+	Policy int
+	Name   string
 }
 
 // pendingList has the reasons why pods of one policy are pending.
@@ -89,13 +95,17 @@ func (r Report) WriteHTML(w io.Writer) error {
 	}
 	if len(r.Policies) > 0 {
 		p.Notes = r.notes(math.MaxInt)
-		p.Policies = figures{policies: r.Policies}.names()
+		for i, policy := range r.ended() {
+			p.Legend = append(p.Legend, legendEntry{i, policy.Name})
+		}
 		p.Summary = r.table().view("Figures of each policy")
 		if energy := r.energyTable(); len(energy.columns) > 0 {
 			p.Further = append(p.Further, energy.view("Energy"))
 		}
 		p.Further = append(p.Further, r.moreFigures().view("More figures"), r.eventCounts().view("Events by kind"))
 		p.Reasons = r.pendingLists()
+	}
+	if len(p.Legend) > 0 {
 		p.Bars = []barChart{r.costBars(), r.waitBars()}
 		p.Lines = r.lineCharts()
 		p.Data = r.hoverData()
@@ -113,14 +123,16 @@ func (p page) write(w io.Writer) error {
 	return err
 }
 
+const everyPolicyFailed = "Every policy failed."
+
 // facts returns the facts about the whole report.
 func (r Report) facts() []string {
 	facts := []string{fmt.Sprintf("seed %d", r.Seed), counted(len(r.Policies), "policy")}
-	if len(r.Policies) == 0 {
+	if !r.hasEnded() {
 		return facts
 	}
 	end := figures{policies: r.Policies}.largest(func(p Policy) float64 { return p.EndSeconds })
-	return append(facts, counted(r.Policies[0].Pods.Submitted, "pod"), duration(end)+" simulated")
+	return append(facts, counted(r.first().Pods.Submitted, "pod"), duration(end)+" simulated")
 }
 
 // lead returns the result in a sentence: the lowest cost among the policies with the fewest
@@ -129,8 +141,11 @@ func (r Report) lead() string {
 	if len(r.Policies) == 0 {
 		return "No policy was run."
 	}
-	first, best := r.Policies[0], r.Policies[0]
-	for _, p := range r.Policies {
+	if !r.hasEnded() {
+		return everyPolicyFailed
+	}
+	first, best := r.Policies[0], r.first()
+	for _, p := range r.ended() {
 		if p.unfinished() < best.unfinished() || p.unfinished() == best.unfinished() && p.CostDollars < best.CostDollars {
 			best = p
 		}
@@ -160,8 +175,8 @@ func (r Report) lead() string {
 
 // unequal reports whether the policies left different numbers of pods unfinished.
 func (r Report) unequal() bool {
-	for _, p := range r.Policies {
-		if p.unfinished() != r.Policies[0].unfinished() {
+	for _, p := range r.ended() {
+		if p.unfinished() != r.first().unfinished() {
 			return true
 		}
 	}

@@ -493,6 +493,9 @@ func TestReportsWithLittleInThemMakeAPage(t *testing.T) {
 	}
 	mixed := twoPolicies()
 	mixed.Policies[0].Series = Series{}
+	failed := twoPolicies()
+	failed.Policies[1] = Policy{Name: "packing", Error: "no room"}
+	allFailed := Report{Policies: []Policy{{Name: "a", Error: "no room"}, {Name: "b", Error: "no time"}}}
 	nothing := noisy(2, 5)
 	for i := range nothing.Policies {
 		nothing.Policies[i].CostDollars, nothing.Policies[i].LowerBoundDollars = 0, 0
@@ -509,6 +512,8 @@ func TestReportsWithLittleInThemMakeAPage(t *testing.T) {
 		{"one policy", noisy(1, 10), 8, 6, 6},
 		{"one sample each", oneSample, 8, 0, 12},
 		{"samples of one of two", mixed, 8, 6, 6},
+		{"one of two that failed", failed, 8, 6, 6},
+		{"two that failed", allFailed, 0, 0, 0},
 		{"nothing ever happens and costs nothing", nothing, 8, 12, 12},
 		{"ten policies", noisy(10, 3), 8, 60, 60},
 		{"more policies than looks", noisy(23, 3), 8, 138, 138},

@@ -2,9 +2,12 @@ package outcome
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 
 	"supercargo.dev/supercargo/internal/input"
 )
@@ -17,11 +20,16 @@ type Summary struct {
 	Seeds []uint64 `json:"seeds"`
 	// Policies are in the order of the reports.
 	Policies []PolicySummary `json:"policies"`
+	// BoundsError is why a bound is not known. It is empty if both are known with every seed.
+	BoundsError string `json:"boundsError,omitempty"`
 }
 
 // PolicySummary is the result of one policy over all seeds. Each figure is computed per seed first.
 type PolicySummary struct {
 	Name string `json:"name"`
+	// Error is why the simulation of the policy failed, with each seed with which it did. The other
+	// fields are then unset, and absent in JSON: means over fewer seeds do not compare.
+	Error string `json:"error,omitempty"`
 	// CostDollars is the bill of all machines, LowerBoundDollars the lower bound under any policy.
 	CostDollars       Spread `json:"costDollars"`
 	LowerBoundDollars Spread `json:"lowerBoundDollars"`
@@ -61,6 +69,42 @@ type PolicySummary struct {
 	PodsUndone Spread `json:"podsUndone"`
 }
 
+// MarshalJSON leaves out the figures of a policy that failed.
+func (p PolicySummary) MarshalJSON() ([]byte, error) {
+	if p.Error != "" {
+		return json.Marshal(failure{p.Name, p.Error})
+	}
+	type plain PolicySummary
+	return json.Marshal(plain(p))
+}
+
+// ended returns the policies that did not fail, with their index.
+func (s Summary) ended() iter.Seq2[int, PolicySummary] {
+	return func(yield func(int, PolicySummary) bool) {
+		for i, p := range s.Policies {
+			if p.Error == "" && !yield(i, p) {
+				return
+			}
+		}
+	}
+}
+
+// hasEnded reports whether there is a policy that did not fail.
+func (s Summary) hasEnded() bool {
+	for range s.ended() {
+		return true
+	}
+	return false
+}
+
+// first returns the first policy that did not fail. Without one, its figures are 0.
+func (s Summary) first() PolicySummary {
+	for _, p := range s.ended() {
+		return p
+	}
+	return PolicySummary{}
+}
+
 // Spread is the mean of a figure over the seeds, with its minimum and maximum.
 type Spread struct {
 	Mean float64 `json:"mean"`
@@ -84,9 +128,14 @@ func Summarize(reports []Report) (Summary, error) {
 		return Summary{}, err
 	}
 	s := Summary{Scenario: reports[0].Scenario}
+	var unknown []string
 	for _, r := range reports {
 		s.Seeds = append(s.Seeds, r.Seed)
+		if r.BoundsError != "" {
+			unknown = append(unknown, r.BoundsError)
+		}
 	}
+	s.BoundsError = strings.Join(unknown, "; ")
 	for i := range reports[0].Policies {
 		s.Policies = append(s.Policies, summarizePolicy(reports, i))
 	}
@@ -109,19 +158,41 @@ func agree(reports []Report) error {
 	return errors.Join(errs...)
 }
 
+// errorsOf returns why policy i failed, with each seed with which it did.
+func errorsOf(reports []Report, i int) string {
+	var errs []string
+	for _, r := range reports {
+		if err := r.Policies[i].Error; err != "" {
+			errs = append(errs, fmt.Sprintf("with seed %d: %s", r.Seed, err))
+		}
+	}
+	return strings.Join(errs, "; ")
+}
+
 // summarizePolicy combines the figures of policy i in all reports.
 func summarizePolicy(reports []Report, i int) PolicySummary {
+	if failed := errorsOf(reports, i); failed != "" {
+		return PolicySummary{Name: reports[0].Policies[i].Name, Error: failed}
+	}
 	spread, percent := over(reports, i)
 	above := func(bound func(Policy) float64) *Spread {
 		return percent(func(own, _ Policy) (float64, bool) { return percentAbove(own.CostDollars, bound(own)) })
 	}
+	bound := func(figure func(Policy) float64) Spread {
+		for _, r := range reports {
+			if r.BoundsError != "" && figure(r.Policies[i]) == 0 {
+				return Spread{} // not known
+			}
+		}
+		return spread(figure)
+	}
 	return PolicySummary{
 		Name:                     reports[0].Policies[i].Name,
 		CostDollars:              spread(func(p Policy) float64 { return p.CostDollars }),
-		LowerBoundDollars:        spread(func(p Policy) float64 { return p.LowerBoundDollars }),
+		LowerBoundDollars:        bound(func(p Policy) float64 { return p.LowerBoundDollars }),
 		AboveLowerBoundPercent:   above(func(p Policy) float64 { return p.LowerBoundDollars }),
-		ServedBoundDollars:       spread(servedBound),
-		ServedBoundWaitSeconds:   spread(func(p Policy) float64 { return p.ServedBoundWaitSeconds }),
+		ServedBoundDollars:       bound(servedBound),
+		ServedBoundWaitSeconds:   bound(func(p Policy) float64 { return p.ServedBoundWaitSeconds }),
 		AboveServedBoundPercent:  above(func(p Policy) float64 { return p.ServedBoundDollars }),
 		ServiceWaitSeconds:       spread(func(p Policy) float64 { return p.ServiceWaitSeconds }),
 		SavedPercent:             percent(func(own, first Policy) (float64, bool) { return percentBelow(own.CostDollars, first.CostDollars) }),

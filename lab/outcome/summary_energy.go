@@ -25,11 +25,12 @@ type EnergySummary struct {
 	CarbonGrams Spread `json:"carbonGrams"`
 }
 
-// energySummary returns nil unless the energy of the policy, and of the first, is known with every
-// seed.
+// energySummary returns nil unless the energy of the policy, and of the first unless that failed, is
+// known with every seed.
 func energySummary(reports []Report, i int) *EnergySummary {
 	for _, r := range reports {
-		if r.Policies[0].Energy == nil || r.Policies[i].Energy == nil {
+		first := r.Policies[0]
+		if first.Energy == nil && first.Error == "" || r.Policies[i].Energy == nil {
 			return nil
 		}
 	}
@@ -38,7 +39,12 @@ func energySummary(reports []Report, i int) *EnergySummary {
 		return percent(func(own, first Policy) (float64, bool) { return by(figure(own), figure(first)) })
 	}
 	total := func(p Policy) float64 { return p.EnergyJoules }
-	sameEnd := func(p Policy) float64 { return p.Energy.SameEndJoules }
+	sameEnd := func(p Policy) float64 {
+		if p.Energy == nil { // it failed
+			return 0
+		}
+		return p.Energy.SameEndJoules
+	}
 	runtime := func(p Policy) float64 { return p.Runtime.mean() }
 	makespan := func(p Policy) float64 { return p.MakespanSeconds }
 	return &EnergySummary{

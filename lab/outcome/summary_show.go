@@ -64,12 +64,14 @@ func (s Summary) WriteHTML(w io.Writer) error {
 	}
 	if len(s.Policies) > 0 {
 		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the minimum and maximum are in brackets.")
-		for _, policy := range s.Policies {
-			p.Policies = append(p.Policies, policy.Name)
+		for i, policy := range s.ended() {
+			p.Legend = append(p.Legend, legendEntry{i, policy.Name})
 		}
 		all := s.costTable()
 		all.columns = slices.Concat(all.columns, s.energyTable().columns, s.podTable().columns, s.moveTable().columns)
 		p.Summary = all.view("Figures of each policy, over all seeds")
+	}
+	if len(p.Legend) > 0 {
 		p.Bars = []barChart{s.costBars(), s.waitBars()}
 	}
 	return p.write(w)
@@ -88,8 +90,11 @@ func (s Summary) lead() string {
 	if len(s.Policies) == 0 {
 		return "No policy was run."
 	}
-	best := s.Policies[0]
-	for _, p := range s.Policies {
+	if !s.hasEnded() {
+		return everyPolicyFailed
+	}
+	best := s.first()
+	for _, p := range s.ended() {
 		if p.PodsUndone.Mean < best.PodsUndone.Mean || p.PodsUndone.Mean == best.PodsUndone.Mean && p.CostDollars.Mean < best.CostDollars.Mean {
 			best = p
 		}
@@ -109,8 +114,8 @@ func (s Summary) lead() string {
 }
 
 func (s Summary) unequal() bool {
-	for _, p := range s.Policies {
-		if p.PodsUndone.Mean != s.Policies[0].PodsUndone.Mean {
+	for _, p := range s.ended() {
+		if p.PodsUndone.Mean != s.first().PodsUndone.Mean {
 			return true
 		}
 	}
@@ -136,7 +141,11 @@ func (s Summary) costTable() table {
 		t.columns = append(t.columns, s.column("energy", "kWh", "What the machines drew while they were paid for, idle power included.", digitsFor,
 			func(p PolicySummary) *Spread { return p.EnergyJoules.over(joulesPerKilowattHour) }))
 	}
-	return t
+	failed := make([]bool, len(s.Policies))
+	for i, p := range s.Policies {
+		failed[i] = p.Error != ""
+	}
+	return t.failing(failed)
 }
 
 func servedBounds(p PolicySummary) *Spread { return &p.ServedBoundDollars }
@@ -174,15 +183,33 @@ func (s Summary) moveTable() table {
 
 // notes returns the lines of text that belong to the tables.
 func (s Summary) notes(runes int) []string {
-	bound := s.Policies[0].LowerBoundDollars
+	var lines []string
+	for _, p := range s.Policies {
+		if p.Error != "" {
+			lines = append(lines, failedNote(p.Name, runes, p.Error))
+		}
+	}
+	if !s.hasEnded() {
+		return lines
+	}
+	return append(lines, s.endedNotes(runes)...)
+}
+
+// endedNotes returns the lines about the policies that did not fail, of which there is at least one.
+func (s Summary) endedNotes(runes int) []string {
+	first := s.first()
+	bound := first.LowerBoundDollars
 	lines := []string{"No lower bound of the cost is known."}
 	if bound.Max > 0 {
 		lines[0] = fmt.Sprintf("Lower bound: %s [%s, %s]. No policy that does all the work can cost less.",
 			s.money(bound.Mean), s.money(bound.Min), s.money(bound.Max))
 	}
-	if served := s.Policies[0].ServedBoundDollars; served.Max > 0 {
+	if served := first.ServedBoundDollars; served.Max > 0 {
 		lines = append(lines, servedNote(fmt.Sprintf("%s [%s, %s]", s.money(served.Mean), s.money(served.Min), s.money(served.Max)),
-			seconds(s.Policies[0].ServedBoundWaitSeconds.Mean)))
+			seconds(first.ServedBoundWaitSeconds.Mean)))
+	}
+	if s.BoundsError != "" {
+		lines = append(lines, boundsNote(s.BoundsError))
 	}
 	for _, p := range s.Policies {
 		if p.ServedBoundDollars.Max > 0 && p.ServiceWaitSeconds.Mean > p.ServedBoundWaitSeconds.Mean {
@@ -190,7 +217,7 @@ func (s Summary) notes(runes int) []string {
 		}
 	}
 	if len(s.Policies) > 1 {
-		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(s.Policies[0].Name, runes)))
+		lines = append(lines, savedNote(s.Policies[0].Name, runes, s.Policies[0].Error))
 	}
 	if s.largest(func(p PolicySummary) *Spread { return &p.PodsUndone }) > 0 {
 		lines = append(lines, "Pods stayed pending or failed: a policy that leaves work undone pays less for that reason alone.")
@@ -199,8 +226,8 @@ func (s Summary) notes(runes int) []string {
 }
 
 func (s Summary) costBars() barChart {
-	axis, name := scale{prefix: "$", bound: s.Policies[0].LowerBoundDollars.Mean}, "Lower bound"
-	if served := s.Policies[0].ServedBoundDollars.Mean; served > 0 {
+	axis, name := scale{prefix: "$", bound: s.first().LowerBoundDollars.Mean}, "Lower bound"
+	if served := s.first().ServedBoundDollars.Mean; served > 0 {
 		axis.bound, name = served, "Served bound"
 	}
 	if axis.bound > 0 {
@@ -225,13 +252,13 @@ func (s Summary) waitBars() barChart {
 
 // bars draws a figure with its range.
 func (s Summary) bars(axis scale, figure func(PolicySummary) *Spread, write func(float64) string) barChart {
-	measures := make([]measure, len(s.Policies))
-	for i, p := range s.Policies {
+	var measures []measure
+	for i, p := range s.ended() {
 		f := figure(p)
-		measures[i] = measure{
-			policy: p.Name, value: f.Mean, ranged: true, low: f.Min, high: f.Max, text: write(f.Mean),
+		measures = append(measures, measure{
+			index: i, policy: p.Name, value: f.Mean, ranged: true, low: f.Min, high: f.Max, text: write(f.Mean),
 			description: fmt.Sprintf("mean %s, from %s to %s", write(f.Mean), write(f.Min), write(f.Max)),
-		}
+		})
 	}
 	return newBarChart(measures, axis)
 }
@@ -258,7 +285,7 @@ func (s Summary) column(title, unit, help string, digits func(largest float64) i
 	c := column{title: title, unit: unit, help: help}
 	for _, p := range s.Policies {
 		f := figure(p)
-		if f == nil {
+		if f == nil || p.Error != "" {
 			c.cells = append(c.cells, cell{value: absent})
 			continue
 		}

@@ -304,3 +304,47 @@ func FuzzNamesCannotLeaveTheSummary(f *testing.F) {
 		}
 	})
 }
+
+// TestAPolicyThatFailsWithOneSeedHasNoMeans also checks that what does not depend on the policy
+// that failed stays.
+func TestAPolicyThatFailsWithOneSeedHasNoMeans(t *testing.T) {
+	first, second := twoPolicies(), twoPolicies()
+	second.Seed = 8
+	for _, r := range []Report{first, second} {
+		for i := range r.Policies {
+			r.Policies[i].ServedBoundDollars = 70
+			r.Policies[i].Energy = &Energy{TaskJoules: 1, SameEndJoules: 5}
+		}
+	}
+	whole := summaryOf(t, []Report{first, second})
+	second.Policies[0] = Policy{Name: "default", Error: "no room"}
+	second.Policies[1].ServedBoundDollars = 0
+	second.BoundsError = "the served bound is unknown with seed 8"
+	s := summaryOf(t, []Report{first, second})
+	if diff := cmp.Diff(PolicySummary{Name: "default", Error: "with seed 8: no room"}, s.Policies[0]); diff != "" {
+		t.Errorf("the policy that failed (-want +got):\n%s", diff)
+	}
+	want := whole.Policies[1]
+	want.SavedPercent, want.ServedBoundDollars, want.AboveServedBoundPercent = nil, Spread{}, nil
+	want.Energy.SavedPercent, want.Energy.SameEndSavedPercent, want.Energy.LongerPercent, want.Energy.LaterPercent = nil, nil, nil, nil
+	if diff := cmp.Diff(want, s.Policies[1]); diff != "" {
+		t.Errorf("the other policy (-want +got):\n%s", diff)
+	}
+	text := written(t, s.WriteTable)
+	for _, line := range []string{
+		"Policy default failed: with seed 8: no room.\n", "The served bound is unknown with seed 8.\n", "Saved: unknown, because default, the first policy, failed.\n",
+		"Lower bound: $60.00 [$60.00, $60.00]. ",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in:\n%s", line, text)
+		}
+	}
+	if row := rowOf(t, text, "default"); row[1] != "failed" {
+		t.Errorf("the row is %q, want that it failed", row)
+	}
+	for _, figure := range []string{`"costDollars"`, `"savedPercent"`} {
+		if n := strings.Count(written(t, s.WriteJSON), figure); n > 1 {
+			t.Errorf("%s is %d times in the document, want not for the policy that failed", figure, n)
+		}
+	}
+}

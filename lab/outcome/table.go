@@ -25,6 +25,17 @@ type column struct {
 // cell is the figure of one policy. spread is its range over the seeds, or empty.
 type cell struct{ value, spread string }
 
+// failing returns the table with a word in the first cell of each policy that failed. Its other
+// cells are absent already.
+func (t table) failing(failed []bool) table {
+	for i, is := range failed {
+		if is {
+			t.columns[0].cells[i].value = "failed"
+		}
+	}
+	return t
+}
+
 // longestName is the number of runes of a policy's name that the terminal shows. Pages show all.
 const longestName = 24
 

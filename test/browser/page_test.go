@@ -25,6 +25,12 @@ func threePolicies() outcome.Report {
 	return sample("htas-cycle", 1, 400, "default", "packing", "packing + descheduler")
 }
 
+func oneFailed() outcome.Report {
+	r := threePolicies()
+	r.Policies[1] = outcome.Policy{Name: r.Policies[1].Name, Error: strings.Repeat("the plan cannot be carried out: ", 20) + strings.Repeat("x", 100)}
+	return r
+}
+
 func tenPolicies() outcome.Report { return sample("ten policies", 1, 600, tenNames()...) }
 
 func fiveSeeds(t *testing.T) outcome.Summary {
@@ -69,6 +75,7 @@ func TestPagesAreInOrderInLightAndDarkNarrowAndWide(t *testing.T) {
 		{"ten", tenPolicies().WriteHTML, 8},
 		{"one", sample("one policy", 1, 50, "default").WriteHTML, 8},
 		{"seeds", fiveSeeds(t).WriteHTML, 2},
+		{"failed", oneFailed().WriteHTML, 8},
 	}
 	for _, page := range pages {
 		html := written(t, page.write)

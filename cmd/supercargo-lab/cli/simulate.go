@@ -35,6 +35,7 @@ type simulateFlags struct {
 	report        string
 	placements    string
 	deterministic bool
+	verbose       bool
 }
 
 // simulation is the validated input of the flags.
@@ -78,7 +79,10 @@ Append -dollars or -grams to weigh the cost or the carbon emissions of energy in
 machine's zone instead of joules. A weight that a pod or its namespace states takes
 precedence. If flavors state their power, the output lists energy by machine type.
 
-The same scenario, seed and policy give the same figures on every machine.`,
+The same scenario, seed and policy give the same figures on every machine.
+
+If the simulation of a policy fails, the others continue. The output then has their figures and
+the reason of the failure, and the exit code is 1.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
   # Simulate a recording of a cluster
@@ -106,6 +110,7 @@ The same scenario, seed and policy give the same figures on every machine.`,
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.StringVar(&flags.placements, "placements", "", "CSV file to write all placements to")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that the output depends only on the input")
+	f.BoolVar(&flags.verbose, "verbose", false, "if the simulation of a policy panics, print the stack on stderr")
 	command.Words(policy.Names()).Complete(cmd, "policy")
 	return cmd
 }
@@ -121,6 +126,11 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 	for _, note := range s.notes {
 		fmt.Fprintf(stderr, "%s: %s\n", flags.scenario, note)
 	}
+	return s.run(ctx, stdout, stderr)
+}
+
+// run simulates, and publishes what has ended even if some policies failed.
+func (s *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 	klog.SetLogger(logr.Discard()) // kube-scheduler logs how it reads its configuration
 	progress := newSimulateProgress(stderr, s.plan.Runs())
 	result, err := s.plan.Run(ctx, progress.set)
@@ -131,14 +141,19 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		}
 		return err
 	}
-	if flags.deterministic {
+	if s.flags.deterministic {
 		for i := range result.Runs {
 			r := &result.Runs[i]
 			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.Seed, r.Policy, r.Wall.Seconds())
 			r.Wall = 0
 		}
 	}
-	return s.publish(result, stdout)
+	if s.flags.verbose {
+		for _, stack := range result.Stacks() {
+			fmt.Fprintln(stderr, stack)
+		}
+	}
+	return errors.Join(s.publish(result, stdout), result.Err())
 }
 
 // readSimulation reads and validates all input before anything is run, and returns all errors.
