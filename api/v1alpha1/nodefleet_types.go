@@ -151,6 +151,15 @@ type ClusterAPIFlavors struct {
 	// +required
 	Namespace string `json:"namespace"`
 
+	// clusterName is the name of the Cluster that this cluster is. MachineDeployments of other
+	// Clusters are never scaled. By default, it is the Cluster in whose name cluster-api has
+	// annotated the nodes; without such nodes, the only Cluster that has MachineDeployments among
+	// those of this fleet.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	ClusterName string `json:"clusterName,omitempty"`
+
 	// names are the names of the MachineDeployments.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

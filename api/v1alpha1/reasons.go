@@ -123,6 +123,10 @@ const (
 	// FleetReasonTemplateInUse means that another fleet uses the same template.
 	// +condition=Ready=False
 	FleetReasonTemplateInUse = "TemplateInUse"
+	// FleetReasonClusterAmbiguous means that it is unknown which Cluster of cluster-api this cluster is,
+	// or that the fleet specifies another.
+	// +condition=Ready=False
+	FleetReasonClusterAmbiguous = "ClusterAmbiguous"
 	// FleetReasonInstanceTypeFieldUnknown means that the field of the infrastructure template that has
 	// the instance type is not known.
 	// +condition=Ready=False

@@ -304,10 +304,20 @@ func (o *observer) addFlavors(s *stock) {
 			continue // DaemonSets fill it
 		}
 		o.state.Flavors = append(o.state.Flavors, cluster.Flavor{
-			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: new(max(0, f.Max-o.ordered[f.Name])),
+			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.ordered[f.Name]),
 			MicroDollarsPerHour: n.MicroDollarsPerHour,
 		})
 	}
+}
+
+// mostOf returns how many more machines of a flavor may be bought, given the number that exists or is on order; nil
+// without a limit. The planner drops a flavor that another without a limit dominates: one that claims a limit for each
+// flavor makes plans over a whole catalogue slow and dear.
+func mostOf(f *provider.Flavor, ordered int) *int {
+	if f.Max >= provider.Unlimited {
+		return nil
+	}
+	return new(max(0, f.Max-ordered))
 }
 
 // joinTimeout returns how long a machine may take until its node is ready.

@@ -435,15 +435,18 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 	free := modelFlavor("free", 4, 16, 0)
 	broken, unpriced, full, one := modelFlavor("broken", 4, 16, 1), modelFlavor("unpriced", 4, 16, 1), modelFlavor("full", 4, 16, 1), modelFlavor("one", 4, 16, 1)
 	broken.Problem, unpriced.HasPrice, full.Max, one.Max = "it is", false, 2, 2
-	s := newScene(broken, free, full, one, unpriced)
+	unlimited := modelFlavor("unlimited", 4, 16, 1)
+	unlimited.Max = provider.Unlimited
+	s := newScene(broken, free, full, one, unlimited, unpriced)
 	s.all[0].machine("a", "full", "", minute)
 	s.all[0].machine("b", "full", "", minute)
 	s.all[0].machine("c", "one", "", minute)
-	got := map[string]int{}
+	s.all[0].machine("d", "unlimited", "", minute)
+	got := map[string]*int{}
 	for _, f := range s.observe().state.Flavors {
-		got[f.Name] = *f.Most
+		got[f.Name] = f.Most
 	}
-	if diff := cmp.Diff(map[string]int{"free": 100, "full": 0, "one": 1}, got); diff != "" {
+	if diff := cmp.Diff(map[string]*int{"free": new(100), "full": new(0), "one": new(1), "unlimited": nil}, got); diff != "" {
 		t.Errorf("how many more can be bought (-want +got):\n%s", diff)
 	}
 }

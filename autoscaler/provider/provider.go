@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -77,6 +78,9 @@ func (i *Inventory) Clone() *Inventory {
 	return &c
 }
 
+// Unlimited is the Max of a flavor of which any number may be bought.
+const Unlimited = math.MaxInt32
+
 // Flavor is a kind of machine.
 type Flavor struct {
 	// Name is unique in its fleet.
@@ -102,7 +106,7 @@ type Flavor struct {
 	// MicroDollarsPerHour is the price that the provider knows; HasPrice reports whether it knows one.
 	MicroDollarsPerHour int64
 	HasPrice            bool
-	// Min and Max bound the number of machines; Want is the desired number.
+	// Min and Max bound the number of machines, Max by [Unlimited] if nothing does; Want is the desired number.
 	Min, Max, Want int
 	// JoinTimeout, UnneededTime and Threshold override those of the fleet if they are not nil. Threshold is a fraction.
 	JoinTimeout, UnneededTime *time.Duration

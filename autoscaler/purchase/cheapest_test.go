@@ -158,6 +158,29 @@ func TestSupercargoRespectsNodesConstraintsAndLimits(t *testing.T) {
 	}
 }
 
+// TestALimitThatCannotBindChangesNoPlan has the whole catalogue of a cloud, of which no more machines can be needed than
+// there are pods.
+func TestALimitThatCannotBindChangesNoPlan(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pods := make([]Pod, 200)
+	for i := range pods {
+		pods[i] = smallAndMedium(r, fmt.Sprintf("p-%03d", i))
+	}
+	flavors := ofCatalogue(every)
+	want := Supercargo(Request{Pods: pods, Flavors: flavors})
+	limited := slices.Clone(flavors)
+	for i := range limited {
+		limited[i].Most = new(len(pods) + i)
+	}
+	got := Supercargo(Request{Pods: pods, Flavors: limited})
+	if diff := cmp.Diff(want.Plan, got.Plan); diff != "" {
+		t.Errorf("plan without limits -, with limits that do not bind +:\n%.2000s", diff)
+	}
+	if *limited[0].Most != len(pods) {
+		t.Error("the arguments were modified")
+	}
+}
+
 func TestPodsLeftOutSayWhy(t *testing.T) {
 	c := newDemands()
 	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Demands = c.of(app, spec); return p }

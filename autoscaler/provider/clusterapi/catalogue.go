@@ -36,6 +36,30 @@ var precedingFields = map[string]map[string]string{
 	"OpenStackMachineTemplate": {"spec.template.spec.flavor": "spec.template.spec.flavorID"},
 }
 
+// instanceTypeOf returns the instance type in an infrastructure template of a well-known kind; empty if it has none, or
+// if a field that takes precedence has a value.
+func instanceTypeOf(template *unstructured.Unstructured) string {
+	kind := template.GetKind()
+	for _, field := range instanceTypeFields[kind] {
+		if preceding := precedingFields[kind][field]; preceding != "" && textIn(template, preceding) != "" {
+			continue
+		}
+		if text := textIn(template, field); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// textIn returns the text in a field of an object; empty if it has none.
+func textIn(object *unstructured.Unstructured, field string) string {
+	text, _, err := unstructured.NestedString(object.Object, strings.Split(field, ".")...)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
 // oneSized are the kinds of infrastructure templates without instance types: their machines are containers of one host,
 // or simulated.
 var oneSized = []string{"DevMachineTemplate", "DockerMachineTemplate"}
@@ -150,8 +174,7 @@ func (m *model) findField() error {
 
 // hasText reports whether a field of the template is a non-empty string.
 func (m *model) hasText(field string) bool {
-	value, _, err := unstructured.NestedString(m.template.Object, strings.Split(field, ".")...)
-	return err == nil && value != ""
+	return textIn(m.template, field) != ""
 }
 
 // sum computes the digest.
@@ -219,6 +242,7 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 	d.Namespace, d.Name = from.Namespace, o.name
 	d.Labels = ownLabels(from.Labels)
 	d.Labels[v1alpha1.LabelFleet] = fleet
+	labelCluster(d.Labels, d.Spec.ClusterName)
 	d.Annotations = o.annotations()
 	d.Spec.Replicas, d.Spec.Paused = new(int32(replicas)), nil
 	// cluster-api selects the Machines of a MachineDeployment by these labels.
@@ -230,6 +254,13 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 		d.Spec.Template.Spec.FailureDomain = o.domain
 	}
 	return d
+}
+
+// labelCluster sets the label by which cluster-api finds the objects of a Cluster.
+func labelCluster(labels map[string]string, cluster string) {
+	if cluster != "" {
+		labels[clusterv1.ClusterNameLabel] = cluster
+	}
 }
 
 // infrastructure returns the infrastructure template of an offer, for a fleet.
@@ -245,6 +276,7 @@ func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error)
 	t.SetName(o.name)
 	labels := ownLabels(from.GetLabels())
 	labels[v1alpha1.LabelFleet] = fleet
+	labelCluster(labels, o.model.deployment.Spec.ClusterName)
 	t.SetLabels(labels)
 	if err := unstructured.SetNestedField(t.Object, o.of.Name, o.model.field...); err != nil {
 		return nil, fmt.Errorf("set the instance type in a copy of %s %s: %w", from.GetKind(), from.GetName(), err)

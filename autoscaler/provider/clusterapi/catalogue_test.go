@@ -256,7 +256,7 @@ func TestTheFirstPurchaseMakesWhatItNeeds(t *testing.T) {
 	if diff := cmp.Diff(want, d.Spec); diff != "" {
 		t.Errorf("spec of the MachineDeployment (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"team": "a", v1alpha1.LabelFleet: "f"}, d.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"team": "a", v1alpha1.LabelFleet: "f", clusterv1.ClusterNameLabel: "c"}, d.Labels); diff != "" {
 		t.Errorf("its labels (-want +got):\n%s", diff)
 	}
 	if d.Annotations[annotationCPU] != "3920m" || d.Annotations[clusterv1.AutoscalerMinSizeAnnotation] != "" || len(d.Annotations) != 5 {
@@ -545,9 +545,9 @@ func TestCopiesDoNotBelongToTheTopologyOfACluster(t *testing.T) {
 		testapi.Get(t, s, client.ObjectKey{Namespace: "machines", Name: name}, object)
 	}
 	for what, labels := range map[string][2]map[string]string{
-		"MachineDeployment": {made.Labels, {"team": "a", v1alpha1.LabelFleet: "f"}},
+		"MachineDeployment": {made.Labels, {"team": "a", v1alpha1.LabelFleet: "f", clusterv1.ClusterNameLabel: "c"}},
 		"Machines":          {made.Spec.Template.Labels, {clusterv1.MachineDeploymentNameLabel: name, "node.cluster.x-k8s.io/pool": "p"}},
-		"template":          {template.GetLabels(), {"team": "a", v1alpha1.LabelFleet: "f"}},
+		"template":          {template.GetLabels(), {"team": "a", v1alpha1.LabelFleet: "f", clusterv1.ClusterNameLabel: "c"}},
 	} {
 		if diff := cmp.Diff(labels[1], labels[0]); diff != "" {
 			t.Errorf("labels of the %s (-want +got):\n%s", what, diff)

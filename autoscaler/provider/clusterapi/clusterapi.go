@@ -61,6 +61,7 @@ type Provider struct {
 	// nodes are the nodes of the cluster by name, for the labels and sizes of existing machines.
 	nodes     map[string]*corev1.Node
 	templates *Templates
+	cluster   string // the Cluster of the fleet according to Observe; empty if it is unknown
 	// These are only set with templates: offered is what can be bought according to Observe, made are the existing
 	// MachineDeployments by name, and unused are those without machines.
 	offered map[string]*offer
@@ -85,10 +86,20 @@ func (p *Provider) makes() bool { return len(p.spec.Templates) > 0 }
 
 // Observe implements provider.Provider.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
-	deployments, err := p.deployments(ctx)
+	if p.makes() {
+		var err error
+		if p.offered, err = p.offers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	selected, err := p.deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if p.cluster, err = p.ownCluster(selected); err != nil {
+		return nil, err
+	}
+	deployments, others := p.split(selected)
 	machines, err := p.machines(ctx, deployments)
 	if err != nil {
 		return nil, err
@@ -99,30 +110,53 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	slices.SortFunc(found.Machines, func(a, b provider.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	if p.makes() {
-		p.noteUnused(deployments, machines)
-		if p.offered, err = p.offers(ctx); err != nil {
+		if err := p.checkTemplates(p.cluster); err != nil {
 			return nil, err
 		}
+		p.noteUnused(deployments, others, machines)
 		found.Flavors, err = p.flavorsOf(ctx, deployments, machines)
 		return found, err
 	}
+	found.Flavors, err = p.flavorsNamed(ctx, deployments, others, machines)
+	return found, err
+}
+
+// split separates the MachineDeployments of the fleet's Cluster from those of others, whose machines are not the
+// fleet's.
+func (p *Provider) split(selected []clusterv1.MachineDeployment) (own, others []clusterv1.MachineDeployment) {
+	for i := range selected {
+		if ofOtherCluster(&selected[i], p.cluster) {
+			others = append(others, selected[i])
+		} else {
+			own = append(own, selected[i])
+		}
+	}
+	return own, others
+}
+
+// flavorsNamed returns the flavors of MachineDeployments that the spec selects, and of names that cannot be used.
+func (p *Provider) flavorsNamed(ctx context.Context, deployments, others []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) ([]provider.Flavor, error) {
+	var all []provider.Flavor
 	for i := range deployments {
 		d := &deployments[i]
 		t, err := p.templates.of(ctx, p.live, d)
 		if err != nil {
 			return nil, err
 		}
-		found.Flavors = append(found.Flavors, flavorLike(d, t, p.example(machines[d.Name])))
+		all = append(all, flavorLike(d, t, p.example(machines[d.Name])))
 	}
 	for _, name := range p.spec.Names {
-		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
-			found.Flavors = append(found.Flavors, provider.Flavor{
-				Name: name, Named: true, Problem: fmt.Sprintf("MachineDeployment %s/%s does not exist", p.spec.Namespace, name),
-			})
+		of := slices.IndexFunc(others, func(d clusterv1.MachineDeployment) bool { return d.Name == name })
+		switch {
+		case of >= 0:
+			all = append(all, provider.Flavor{Name: name, Named: true, Problem: fmt.Sprintf(
+				"MachineDeployment %s/%s belongs to Cluster %s, and this cluster is %s", p.spec.Namespace, name, others[of].Spec.ClusterName, p.cluster)})
+		case !slices.ContainsFunc(all, func(f provider.Flavor) bool { return f.Name == name }):
+			all = append(all, provider.Flavor{Name: name, Named: true, Problem: fmt.Sprintf("MachineDeployment %s/%s does not exist", p.spec.Namespace, name)})
 		}
 	}
-	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
-	return found, nil
+	slices.SortFunc(all, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // deployments returns those that the spec selects or that were created for the fleet, ordered by name.

@@ -3,7 +3,6 @@ package clusterapi
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,12 +60,12 @@ func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) 
 // would be bought without end for a pod that fits only the promise.
 func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
 	r := &reading{annotations: d.Annotations}
-	f := provider.Flavor{Name: d.Name, Max: math.MaxInt32}
+	f := provider.Flavor{Name: d.Name, Max: provider.Unlimited}
 	if d.Spec.Replicas != nil {
 		f.Want = int(*d.Spec.Replicas)
 	}
 	f.Min = r.count(clusterv1.AutoscalerMinSizeAnnotation, 0)
-	f.Max = r.count(clusterv1.AutoscalerMaxSizeAnnotation, math.MaxInt32)
+	f.Max = r.count(clusterv1.AutoscalerMaxSizeAnnotation, provider.Unlimited)
 	f.Labels, f.Taints, f.Stated = hostOf(d, t, node, r)
 	f.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 	r.size(&f, t, node)
@@ -218,7 +217,7 @@ func (r *reading) price(f *provider.Flavor) {
 	f.MicroDollarsPerHour, f.HasPrice = price, true
 }
 
-// read reads the status of the template.
+// read reads the status of the template and its instance type.
 func (t *template) read(object *unstructured.Unstructured) {
 	capacity, _, _ := unstructured.NestedMap(object.Object, "status", "capacity")
 	for name, value := range capacity {
@@ -228,6 +227,7 @@ func (t *template) read(object *unstructured.Unstructured) {
 	}
 	t.arch, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "architecture")
 	t.os, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "operatingSystem")
+	t.instanceType = instanceTypeOf(object)
 }
 
 // hostOf returns the labels and taints that nodes of the deployment have, and the taints that are stated for them.
@@ -240,6 +240,9 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	}
 	if t.os != "" {
 		labels[corev1.LabelOSStable] = t.os
+	}
+	if t.instanceType != "" {
+		labels[corev1.LabelInstanceTypeStable] = t.instanceType
 	}
 	if zone := d.Spec.Template.Spec.FailureDomain; zone != "" {
 		labels[corev1.LabelTopologyZone] = zone

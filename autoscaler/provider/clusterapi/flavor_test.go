@@ -335,6 +335,42 @@ func TestANodeThatIsStartingIsOnlyAskedWhereNothingElseIsKnown(t *testing.T) {
 	}
 }
 
+func TestTheInstanceTypeIsKnownWithoutANode(t *testing.T) {
+	of := func(kind string, spec map[string]any) *template {
+		found := nothing()
+		found.read(infrastructureOf(kind, spec)[1].(*unstructured.Unstructured))
+		return found
+	}
+	for _, tc := range []struct {
+		name     string
+		template *template
+		node     map[string]string
+		pairs    []string
+		want     string
+	}{
+		{"AWS", of("AWSMachineTemplate", map[string]any{"instanceType": "m7i.large"}), nil, nil, "m7i.large"},
+		{"Azure", of("AzureMachineTemplate", map[string]any{"vmSize": "Standard_D4s_v5"}), nil, nil, "Standard_D4s_v5"},
+		{"OpenStack, as a filter", of("OpenStackMachineTemplate", map[string]any{"flavor": map[string]any{"filter": map[string]any{"name": "m1.large"}}}), nil, nil, "m1.large"},
+		{"OpenStack, by an ID that takes precedence", of("OpenStackMachineTemplate", map[string]any{"flavor": "m1.large", "flavorID": "7"}), nil, nil, ""},
+		{"a kind that is not known", of("DevMachineTemplate", map[string]any{"instanceType": "x"}), nil, nil, ""},
+		{"an annotation takes precedence", of("AWSMachineTemplate", map[string]any{"instanceType": "m7i.large"}), nil,
+			[]string{labelsKey, corev1.LabelInstanceTypeStable + "=m7i.xlarge"}, "m7i.xlarge"},
+		{"a node takes precedence", of("AWSMachineTemplate", map[string]any{"instanceType": "m7i.large"}), map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}, nil, "m6i.large"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var node *corev1.Node
+			if tc.node != nil {
+				node = readyNode("n", capacity("cpu", "4", "memory", "16Gi"))
+				node.Labels = tc.node
+			}
+			f := flavor(sized(tc.pairs...), tc.template, node)
+			if f.InstanceType != tc.want || f.Labels[corev1.LabelInstanceTypeStable] != tc.want {
+				t.Errorf("instance type %q, label %q, want %q", f.InstanceType, f.Labels[corev1.LabelInstanceTypeStable], tc.want)
+			}
+		})
+	}
+}
+
 func TestTheStatusOfATemplateIsRead(t *testing.T) {
 	got := nothing()
 	got.read(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{

@@ -45,9 +45,13 @@ func (p *Provider) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.spec.Namespace, Name: name}
 }
 
-// noteUnused records the existing MachineDeployments, and which of them have no machines and want none.
-func (p *Provider) noteUnused(deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) {
-	p.made, p.unused = make(map[string]bool, len(deployments)), nil
+// noteUnused records the existing MachineDeployments, those of other Clusters included, and which of the fleet's have no
+// machines and want none.
+func (p *Provider) noteUnused(deployments, others []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) {
+	p.made, p.unused = make(map[string]bool, len(deployments)+len(others)), nil
+	for i := range others {
+		p.made[others[i].Name] = true
+	}
 	for i := range deployments {
 		d := &deployments[i]
 		p.made[d.Name] = true
@@ -98,6 +102,9 @@ func (p *Provider) removeTemplates(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			t := &list.Items[i]
+			if other := t.GetLabels()[clusterv1.ClusterNameLabel]; other != "" && p.cluster != "" && other != p.cluster {
+				continue // of a fleet of the same name in another Cluster
+			}
 			if p.made[t.GetName()] || p.templates.clock.Since(t.GetCreationTimestamp().Time) < orphanAge {
 				continue
 			}

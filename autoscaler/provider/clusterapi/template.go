@@ -75,6 +75,8 @@ func (t *Templates) unlessBought(deployment types.NamespacedName, remove func() 
 type template struct {
 	capacity corev1.ResourceList
 	arch, os string
+	// instanceType is that of the machines, of the kinds in instanceTypeFields; otherwise empty.
+	instanceType string
 }
 
 // of returns the template of a MachineDeployment, read from live unless it is cached.
