@@ -69,7 +69,7 @@ func TestMachinesOfAnotherClusterAreNeitherBoughtNorAbandoned(t *testing.T) {
 	b.autoscale()
 	b.Runs(1)
 	b.removePods()
-	b.becomes(map[string]int{}) // the fleet has looked at all machines long after the time for joining
+	b.becomes(map[string]int{}) // the fleet has evaluated all machines long after the time for joining
 	if diff := cmp.Diff(map[string]int{"foreign": 2}, b.replicas()); diff != "" {
 		t.Errorf("replicas (-want +got):\n%s", diff)
 	}
