@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -127,21 +128,26 @@ func (d *decision) nodesToEmpty() []string {
 
 func decidedPurchase(o v1alpha1.FleetOrder, fleet *fleetdecide.FleetDecision) v1alpha1.DecidedPurchase {
 	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
-	add := func(flavor string, pods int, reason string) {
-		if flavor == o.Flavor {
-			d.Pods += int32(pods)
-			d.Reason = cmp.Or(d.Reason, clip.Bytes(reason, conditions.MaxMessage))
+	var bought []purchase.Machine
+	for _, m := range fleet.Plan.Machines {
+		if m.Flavor == o.Flavor {
+			d.Pods += int32(len(m.Pods))
+			bought = append(bought, m)
 		}
 	}
-	machines := fleet.Plan.Machines
-	for i := range machines {
-		add(machines[i].Flavor, len(machines[i].Pods), machines[i].Reason)
+	d.Reason = purchase.Together(bought)
+	if len(bought) > 1 && d.Reason != bought[0].Reason && fleet.Expected > 0 {
+		d.Reason += "; that may include pods that are expected soon"
 	}
 	if e := fleet.Exchange; e != nil {
 		for i := range e.Buy {
-			add(e.Buy[i].Flavor, len(e.Buy[i].Pods), e.Reason)
+			if e.Buy[i].Flavor == o.Flavor {
+				d.Pods += int32(len(e.Buy[i].Pods))
+				d.Reason = cmp.Or(d.Reason, e.Reason)
+			}
 		}
 	}
+	d.Reason = clip.Bytes(d.Reason, conditions.MaxMessage)
 	return d
 }
 
@@ -154,16 +160,21 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 	var parts []string
 	if len(d.Buys) > 0 {
 		var what []string
+		pods := 0
 		for _, b := range d.Buys {
+			pods += int(b.Pods)
 			what = append(what, fmt.Sprintf("%d %s", b.Count, b.Flavor))
 		}
 		part := fmt.Sprintf("%s %s", verb, strings.Join(what, ", "))
 		if fleet.Exchange == nil {
-			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", fleet.Asked, d.PricePerHour, d.LowerBoundPerHour)
+			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", pods, d.PricePerHour, d.LowerBoundPerHour)
 		}
 		parts = append(parts, part)
-		if fleet.Served > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods have room without new machines", fleet.Served))
+		if roomy := fleet.Roomy(); roomy > 0 {
+			parts = append(parts, fmt.Sprintf("%d pods have room without new machines", roomy))
+		}
+		if left := len(fleet.Plan.Unplaceable); left > 0 {
+			parts = append(parts, fmt.Sprintf("%d pods find no machine", left))
 		}
 	}
 	if w := fleet.Deferral; w != nil {

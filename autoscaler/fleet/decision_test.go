@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -146,10 +147,36 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 }
 
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
-	fleet := &fleetdecide.FleetDecision{Asked: 1, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}
-	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
+	fleet := &fleetdecide.FleetDecision{Asked: 3, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}
+	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1, Pods: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
 	if got, want := summarize(d, fleet), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// TestTheNumbersOfADecisionAgree checks a purchase for some of the pods that it was made for.
+func TestTheNumbersOfADecisionAgree(t *testing.T) {
+	fleet := &fleetdecide.FleetDecision{Asked: 5, Served: 1}
+	fleet.Plan.Machines = []purchase.Machine{
+		{Flavor: "small", Pods: []string{"a"}, CPU: 0, Memory: 0.5, MicroDollarsPerHour: 100_000, Reason: "the cheapest found to hold its only pod, which uses 0.0 %"},
+		{Flavor: "small", Pods: []string{"b", "c"}, CPU: 1, Memory: 0.5, MicroDollarsPerHour: 100_000, Reason: "the cheapest found to hold its 2 pods"},
+	}
+	fleet.Plan.Assignments = []purchase.Assignment{{Pod: "a"}, {Pod: "b"}, {Pod: "c"}, {Pod: "d", Waits: true}}
+	fleet.Plan.Unplaceable = []purchase.Unplaceable{{Pod: "e"}}
+	buy := decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: 2}, fleet)
+	want := v1alpha1.DecidedPurchase{
+		Flavor: "small", Count: 2, Pods: 3,
+		Reason: "the cheapest found to hold 3 pods, which use on average 50.0 % of the CPU and 50.0 % of the memory of a machine, at $0.1000/h each",
+	}
+	if diff := cmp.Diff(want, buy); diff != "" {
+		t.Errorf("the purchase (-want +got):\n%s", diff)
+	}
+	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{buy}, PricePerHour: "0.20", LowerBoundPerHour: "0.20"}
+	if got, want := summarize(d, fleet), "buy 2 small for 3 pods at $0.20/h (bound $0.20/h); 2 pods have room without new machines; 1 pods find no machine"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got := decidedPurchase(v1alpha1.FleetOrder{Flavor: "large", To: 1}, fleet); got.Pods != 0 || got.Reason != "" {
+		t.Errorf("a flavor that is not bought for pods: %+v", got)
 	}
 }
 

@@ -112,6 +112,26 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 	p.MicroDollarsPerHour += m.MicroDollarsPerHour
 }
 
+// Together describes why machines of one flavor were bought: by their common reason, or else by what they hold together.
+func Together(machines []Machine) string {
+	if len(machines) == 0 {
+		return ""
+	}
+	same, pods, cpu, memory := true, 0, 0.0, 0.0
+	for i := range machines {
+		m := &machines[i]
+		same = same && m.Reason == machines[0].Reason
+		pods += len(m.Pods)
+		cpu, memory = cpu+m.CPU, memory+m.Memory
+	}
+	if same {
+		return machines[0].Reason
+	}
+	n := float64(len(machines))
+	return fmt.Sprintf("the cheapest found to hold %d pods, which use on average %.1f %% of the CPU and %.1f %% of the memory of a machine, at $%.4f/h each",
+		pods, 100*cpu/n, 100*memory/n, float64(machines[0].MicroDollarsPerHour)/1e6)
+}
+
 // name numbers the machines of each flavor and assigns their pods to them.
 func (p *Plan) name() {
 	pods := 0

@@ -278,7 +278,10 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 	large, small := flavors()[0], flavors()[1]
 	cordoned := nodeOf("cordoned", small, "c")
 	cordoned.Phase = cluster.Leaving
+	bare := nodeOf("bare", small)
+	bare.Phase = cluster.Leaving
 	nodes := []Node{
+		bare,
 		nodeOf("empty", large), hold(nodeOf("held", large, "h"), "told to stay"), cordoned, nodeOf("movable", small, "m"),
 	}
 	r := Audit(Input{Nodes: nodes, Flavors: flavors()})
@@ -287,7 +290,7 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 		said[w.Node] = w.Remedy
 	}
 	for node, want := range map[string]string{
-		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, such as h: told to stay", "cordoned": "cordoned", "movable": "moving its 1 pods",
+		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, such as h: told to stay", "cordoned": "cordoned", "bare": "it can be released", "movable": "moving its 1 pods",
 	} {
 		if !strings.Contains(said[node], want) {
 			t.Errorf("%s: %q, want %q", node, said[node], want)

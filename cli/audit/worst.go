@@ -65,6 +65,8 @@ func (c *scene) remedy(w *Worst, after moved) string {
 		return fmt.Sprintf("moving its %d pods to nodes that have room", w.Pods)
 	case n.Kept:
 		return cmp.Or(n.KeptFor, n.Stays, "it must be kept")
+	case n.Phase == cluster.Leaving && w.Pods == 0:
+		return "nothing: it has no pods, and is cordoned or not ready: it can be released"
 	case n.Phase == cluster.Leaving:
 		return "it is cordoned or not ready: end its drain, or uncordon it"
 	}

@@ -9,12 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,12 +50,13 @@ func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error)
 	var migrations v1alpha1.MigrationList
 	installed := c.List(ctx, &migrations, client.Limit(1)) == nil
 	var err error
-	if r.world, err = world.Read(ctx, tolerantReader{c}, installed); err != nil {
+	reader := tolerantReader{c, map[string]string{}}
+	if r.world, err = world.Read(ctx, reader, installed); err != nil {
 		return nil, err
 	}
-	r.in = WhyInput{Now: now, View: world.NewView(r.world, now, runtimes.NewLearner())}
+	r.in = WhyInput{Now: now, View: world.NewView(r.world, now, runtimes.NewLearner()), Unread: reader.unread}
 	var fleets v1alpha1.NodeFleetList
-	if err := c.List(ctx, &fleets); err != nil && !objects.Absent(err) {
+	if err := reader.List(ctx, &fleets); err != nil {
 		return nil, fmt.Errorf("list NodeFleets: %w", err)
 	}
 	for i := range fleets.Items {
@@ -58,15 +64,18 @@ func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error)
 		if f.Offers, f.Machines, err = r.offers(ctx, f.Fleet); err != nil {
 			f.Unread = "Its flavors were read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
 		}
-		f.Events = r.events(ctx, "NodeFleet", "default", f.Fleet.Name)
+		f.Events, _ = r.events(ctx, "NodeFleet", "default", f.Fleet.Name)
 		r.in.Fleets = append(r.in.Fleets, f)
 	}
 	return r, nil
 }
 
 // tolerantReader returns empty lists for kinds that are not installed, or that the user may not list. Nodes and pods
-// are required.
-type tolerantReader struct{ client.Client }
+// are required. It records the kinds that the user may not list.
+type tolerantReader struct {
+	client.Client
+	unread map[string]string // by kind in the plural
+}
 
 // List implements client.Reader.
 func (r tolerantReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -75,10 +84,22 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 	case *corev1.NodeList, *corev1.PodList:
 		return err
 	}
+	if apierrors.IsForbidden(err) {
+		r.unread[plural(list)] = "the user may not list them"
+	}
 	if err != nil && objects.Absent(err) {
 		return nil
 	}
 	return err
+}
+
+// plural returns the kind of the objects of a list, in the plural.
+func plural(list client.ObjectList) string {
+	kind := strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
+	if strings.HasSuffix(kind, "s") {
+		return kind + "es"
+	}
+	return kind + "s"
 }
 
 // errNotRead is why a fleet's machines are read only from its status.
@@ -101,36 +122,84 @@ func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Of
 	return fleet.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
 }
 
-// events returns the Events of an object, the oldest first; none if they cannot be read, because they
-// are optional.
-func (r *Cluster) events(ctx context.Context, kind, namespace, name string) []corev1.Event {
+// events returns the Events of an object, the oldest first, and whether they could be read: they are optional.
+func (r *Cluster) events(ctx context.Context, kind, namespace, name string) ([]corev1.Event, bool) {
+	return eventsWith(ctx, r.client, namespace, fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
+}
+
+func eventsWith(ctx context.Context, c client.Client, namespace string, of fields.Set) ([]corev1.Event, bool) {
 	var list corev1.EventList
-	about := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.AsSelector()
-	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: about}); err != nil {
-		return nil
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: of.AsSelector()}); err != nil {
+		return nil, false
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
-	return list.Items
+	return list.Items, true
+}
+
+// devices reads what the resource claims of a pod name; nil if it has none.
+func (r *Cluster) devices(ctx context.Context, pod *corev1.Pod) *Devices {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	d := &Devices{Claims: map[string]*resourcev1.ResourceClaim{}, Templates: map[string]bool{}, Classes: map[string]bool{}}
+	exists := func(namespace, name string, object client.Object) bool {
+		err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object)
+		if err != nil && !apierrors.IsNotFound(err) {
+			d.Unread = err.Error()
+		}
+		return err == nil
+	}
+	for i := range pod.Spec.ResourceClaims {
+		use := &pod.Spec.ResourceClaims[i]
+		if name := use.ResourceClaimTemplateName; name != nil {
+			d.Templates[*name] = exists(pod.Namespace, *name, &resourcev1.ResourceClaimTemplate{})
+		}
+		name, _, err := resourceclaim.Name(pod, use)
+		claim := &resourcev1.ResourceClaim{}
+		if err != nil || name == nil || !exists(pod.Namespace, *name, claim) {
+			continue
+		}
+		d.Claims[*name] = claim
+		for _, class := range deviceClasses(claim) {
+			d.Classes[class] = exists("", class, &resourcev1.DeviceClass{})
+		}
+	}
+	return d
 }
 
 // Pod explains a pod, with its Events.
 func (r *Cluster) Pod(ctx context.Context, pod *corev1.Pod) Why {
 	in := r.in
-	in.Pod, in.Events = pod, r.events(ctx, "Pod", pod.Namespace, pod.Name)
+	events, read := r.events(ctx, "Pod", pod.Namespace, pod.Name)
+	in.Pod, in.Events, in.NoEvents, in.Devices = pod, events, !read, r.devices(ctx, pod)
 	return NewWhy(&in)
 }
 
 // Pending explains the pods without a node of a namespace, or of all if it is empty.
-func (r *Cluster) Pending(namespace string) PendingPods {
-	all := PendingPods{Pods: []Why{}}
+func (r *Cluster) Pending(ctx context.Context, namespace string) PendingPods {
+	all := PendingPods{Namespace: namespace, Pods: []Why{}, Refused: ReadRefused(ctx, r.client, namespace), Unread: unread(r.in.Unread)}
 	for i := range r.world.Pods {
-		if p := &r.world.Pods[i]; p.Spec.NodeName == "" && (namespace == "" || p.Namespace == namespace) {
+		p := &r.world.Pods[i]
+		switch {
+		case p.Spec.NodeName != "":
+		case namespace != "" && p.Namespace != namespace:
+			all.Elsewhere++
+		default:
 			in := r.in
-			in.Pod = p
-			all.Pods = append(all.Pods, NewWhy(&in))
+			in.Pod, in.Devices = p, r.devices(ctx, p)
+			why := NewWhy(&in)
+			why.Unread = nil // it is said once for all
+			all.Pods = append(all.Pods, why)
 		}
 	}
 	return all
+}
+
+// ReadRefused returns the controllers of a namespace, or of all if it is empty, that could not create pods, the latest
+// first; none if Events cannot be read.
+func ReadRefused(ctx context.Context, c client.Client, namespace string) []Refused {
+	events, _ := eventsWith(ctx, c, namespace, fields.Set{"reason": failedCreate})
+	return refusedPods(events)
 }
 
 // Node explains a node.

@@ -48,7 +48,7 @@ func readCluster(t *testing.T) *Cluster {
 func TestPendingPodsAreThoseOfTheNamespaceOrOfAll(t *testing.T) {
 	read := readCluster(t)
 	for namespace, want := range map[string]int{"default": 1, "": 2, "nobody": 0} {
-		if got := read.Pending(namespace).Pods; len(got) != want {
+		if got := read.Pending(t.Context(), namespace).Pods; len(got) != want {
 			t.Errorf("namespace %q: %d pods, want %d", namespace, len(got), want)
 		}
 	}

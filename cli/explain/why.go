@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +25,19 @@ type WhyInput struct {
 	Pod *corev1.Pod
 	// View is the cluster at that time.
 	View *world.View
-	// Events are those of the pod, the oldest first.
-	Events []corev1.Event
-	Fleets []FleetInput
+	// Events are those of the pod, the oldest first. NoEvents is set if they could not be read.
+	Events   []corev1.Event
+	NoEvents bool
+	Fleets   []FleetInput
+	// Devices are what the pod's resource claims need; nil if it has none.
+	Devices *Devices
+	// Unread says, by kind in the plural, why objects that may exist were not read.
+	Unread map[string]string
+}
+
+// knows reports whether all kinds were read.
+func (in *WhyInput) knows(kinds ...string) bool {
+	return !slices.ContainsFunc(kinds, func(kind string) bool { return in.Unread[kind] != "" })
 }
 
 // FleetInput is the data about a NodeFleet.
@@ -52,12 +64,15 @@ type Why struct {
 	Pending   *Pending   `json:"pending,omitempty"`
 	Placement *Placement `json:"placement,omitempty"`
 	Moving    *Moving    `json:"moving,omitempty"`
+	// Unread are the kinds of objects that could not be read, each with the reason. What depends on them is not said.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // NewWhy explains a pod.
 func NewWhy(in *WhyInput) Why {
 	pod := in.Pod
 	w := Why{Name: world.PodName(pod), Phase: string(pod.Status.Phase), Scheduler: pod.Spec.SchedulerName}
+	w.Unread = unread(in.Unread)
 	switch {
 	case class.Ended(pod):
 		w.Placement = newPlacement(in)
@@ -73,6 +88,7 @@ func NewWhy(in *WhyInput) Why {
 func (w Why) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, cmp.Or(w.Phase, "none"), cmp.Or(w.Scheduler, "none"))
+	writeUnread(&b, w.Unread)
 	if w.Pending != nil {
 		w.Pending.write(&b)
 	}
@@ -92,6 +108,21 @@ func (w Why) Write(out io.Writer) error {
 		return err
 	}
 	return w.Pod.Write(out)
+}
+
+// unread returns the kinds that were not read, each with the reason.
+func unread(kinds map[string]string) (all []string) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, kind+": "+kinds[kind])
+	}
+	return all
+}
+
+// writeUnread says what was not read.
+func writeUnread(b *strings.Builder, unread []string) {
+	if len(unread) > 0 {
+		fmt.Fprintf(b, "Not read, and not considered below: %s\n", strings.Join(unread, "; "))
+	}
 }
 
 // Tally is the number of nodes or flavors with a reason. Names may be a part of them.

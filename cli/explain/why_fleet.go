@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -24,13 +25,17 @@ import (
 
 // The actions of a fleet for a pending pod.
 const (
-	// Ordered means that a machine was ordered for it, WouldOrder that one would be in mode Act.
+	// Ordered means that a machine was ordered for it and is starting, WouldOrder that one would be ordered in mode Act,
+	// and Joined that no machine that was ordered for it is starting any more.
 	Ordered    = "Ordered"
 	WouldOrder = "WouldOrder"
+	Joined     = "Joined"
 	// Waits means that waiting for room to become free is cheaper.
 	Waits = "Waits"
 	// Gathers means that the fleet waits for more pods before it buys machines.
 	Gathers = "Gathers"
+	// Unlisted means that the fleet's last decision lists only a part of its pods, and this one is not in that part.
+	Unlisted = "Unlisted"
 	// Nothing means that the fleet does nothing.
 	Nothing = "Nothing"
 )
@@ -80,24 +85,45 @@ func fleetClass(f *v1alpha1.NodeFleet) class.Class { return fleetdecide.ClassOf(
 func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 	w := FleetWhy{Fleet: f.Fleet.Name, Class: string(f.Fleet.Spec.Class), Mode: string(f.Fleet.Spec.Mode), Note: f.Unread, Problems: problems(f.Fleet)}
 	w.Events = lastEvents(f.Events)
-	kind, _ := class.OfPod(in.Pod)
-	if !fleetClass(f.Fleet).Takes(kind) {
-		w.Doing, w.Because = Nothing, fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(w.Class), kind)
+	pod, is := waiting(in, f)
+	if why := passedOver(in, f, is); why != "" {
+		w.Doing, w.Because = Nothing, why
 		return w
 	}
-	pod, is := waiting(in, f)
-	switch {
-	case !is && world.Restoring(in.Pod):
-		w.Doing, w.Because = Nothing, "a Migration created the pod, and no machines are bought for migrations"
-	case !is:
-		w.Doing, w.Because = Nothing, "kube-scheduler has not reported it as unschedulable: machines are bought only for unschedulable pods"
-	case pod.Held != "":
+	if pod.Held != "" {
 		w.Doing, w.Because = Nothing, "no machine is planned for it: "+pod.Held
-	default:
-		w.Flavors = tally(refusals(in, f, &pod.Pod))
-		w.act(in, f, &pod)
+		if usesClaims(in.Pod) && !in.knows(volumeKinds...) {
+			w.Because = "whether a machine is planned for it is unknown: its volume claims could not be read"
+		}
+		return w
 	}
+	w.Flavors = tally(refusals(in, f, &pod.Pod))
+	w.act(in, f, &pod)
 	return w
+}
+
+// passedOver returns why a fleet does not consider the pod, or "". waits is set if it does.
+func passedOver(in *WhyInput, f *FleetInput, waits bool) string {
+	pod := in.Pod
+	kind, _ := class.OfPod(pod)
+	_, unschedulable := world.Unschedulable(pod)
+	switch {
+	case class.EveryNode(pod):
+		return "no machine is bought for a pod that belongs on every node"
+	case !fleetClass(f.Fleet).Takes(kind):
+		return fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(string(f.Fleet.Spec.Class)), kind)
+	case waits:
+		return ""
+	case pod.DeletionTimestamp != nil:
+		return "no machine is bought for a pod that is being deleted"
+	case len(pod.Spec.SchedulingGates) > 0:
+		return "no machine is planned for it: scheduling gate " + pod.Spec.SchedulingGates[0].Name
+	case world.Restoring(pod):
+		return "a Migration created the pod, and no machines are bought for migrations"
+	case unschedulable:
+		return "no machine is bought for a pod that has a node in view: it is nominated to one, or a Migration reserves room for it"
+	}
+	return "no scheduler has reported it as unschedulable: machines are bought only for unschedulable pods"
 }
 
 // refusals returns, for each flavor of a fleet, why no machine of it is bought for the pod, or "".
@@ -151,17 +177,60 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	case ready.Status != metav1.ConditionTrue:
 		w.Doing, w.Because = Nothing, fmt.Sprintf("the fleet is on hold (%s): %s", ready.Reason, ready.Message)
 	case !takes:
-		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "no flavor of the fleet fits it")
+		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod), "no flavor of the fleet fits it")
 	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.FleetLimited):
 		w.Doing, w.Because = Nothing, "a limit is reached: "+meta.FindStatusCondition(s.Conditions, v1alpha1.FleetLimited).Message
 	case in.Now.Sub(pod.Since) < f.Fleet.Spec.Scaling.BatchMax.Duration:
 		w.Doing, w.Because = Gathers, fmt.Sprintf("the fleet waits for up to %v for more pods, to buy machines for all of them together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
-	case s.InFlight > 0:
-		w.Doing, w.Because = Ordered, fmt.Sprintf("%d machines of the fleet are starting; the decision does not name the pod, because it lists only some of its pods", s.InFlight)
-		w.expect(f)
 	default:
-		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod.Name), "the fleet has recorded no decision about it")
+		w.unnamed(f, pod)
 	}
+}
+
+// unnamed sets what is known about a pod that no decision names.
+func (w *FleetWhy) unnamed(f *FleetInput, pod *world.Waiting) {
+	s := &f.Fleet.Status
+	w.Doing, w.Because = Nothing, rejection(f, pod)
+	if w.Because != "" {
+		return
+	}
+	d := s.LastDecision
+	older := d != nil && d.Time.Time.Before(pod.Since.Add(-time.Second))
+	listed, pods := listedPods(d, s.Deferral)
+	if older {
+		listed, pods = listedPods(nil, s.Deferral)
+	}
+	switch {
+	case d == nil && s.Deferral == nil:
+		w.Because = "the fleet has recorded no decision yet"
+	case listed < pods:
+		w.Doing, w.Because = Unlisted, fmt.Sprintf("the fleet's last decision lists %d of %d pods, and this one is not among them", listed, pods)
+	case older:
+		w.Because = fmt.Sprintf("the fleet's last decision, at %s, is older than the time since which the pod is unschedulable", clockOf(d.Time.Time))
+	default:
+		w.Because = "the fleet's last decision does not name it"
+	}
+	if s.InFlight > 0 {
+		w.Because += fmt.Sprintf("; machines of the fleet that are starting: %d", s.InFlight)
+		w.expect(f)
+	}
+}
+
+// listedPods returns how many pods the lists of a decision name, and how many pods it is about.
+func listedPods(d *v1alpha1.FleetDecision, deferral *v1alpha1.FleetDeferral) (listed, pods int) {
+	if deferral != nil {
+		listed, pods = len(deferral.PodNames), int(deferral.Pods)
+	}
+	if d == nil {
+		return listed, pods
+	}
+	for i := range d.Buys {
+		pods += int(d.Buys[i].Pods)
+		for j := range d.Buys[i].Machines {
+			listed += len(d.Buys[i].Machines[j].PodNames)
+		}
+	}
+	return listed, pods
 }
 
 // ordered sets which machine was ordered for the pod, and when it is expected.
@@ -175,15 +244,57 @@ func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPur
 	}
 	expected := d.Time.Add(fleet.ReadyAfter(f.Fleet, buy.Flavor))
 	w.Doing, w.OrderedTime, w.ExpectedTime = Ordered, &d.Time.Time, &expected
-	w.Because = fmt.Sprintf("machines were ordered at %s, %s: %s; expected to accept pods at %s", clockOf(d.Time.Time), of, buy.Reason, clockOf(expected))
-	if late := in.Now.Sub(expected); late > 0 {
-		w.Because += fmt.Sprintf(", %v ago", late.Round(time.Second))
+	w.Because = fmt.Sprintf("machines were ordered at %s, %s: %s", clockOf(d.Time.Time), of, buy.Reason)
+	joined, starting := progress(in, f, buy)
+	if len(joined) > 0 {
+		w.Because += fmt.Sprintf("; joined since: %s", someNames(joined))
+	}
+	switch {
+	case !starting:
+		w.Doing, w.ExpectedTime = Joined, nil
+		w.Because += "; no machine of this order is starting any more"
+		return
+	case in.Now.After(expected):
+		w.Because += fmt.Sprintf("; expected to accept pods at %s, %v ago", clockOf(expected), in.Now.Sub(expected).Round(time.Second))
+	default:
+		w.Because += fmt.Sprintf("; expected to accept pods at %s", clockOf(expected))
 	}
 	for i := range f.Machines {
-		if m := &f.Machines[i]; m.Flavor == buy.Flavor && !m.Ordered.Before(d.Time.Time) && m.Node == "" && m.Failed+m.Waits != "" {
+		if m := &f.Machines[i]; ofOrder(m, d, buy) && m.Node == "" && m.Failed+m.Waits != "" {
 			w.Because += fmt.Sprintf("; machine %s: %s", m.Name, cmp.Or(m.Failed, m.Waits))
 		}
 	}
+}
+
+// ofOrder reports whether a machine is of a purchase.
+func ofOrder(m *provider.Machine, d *v1alpha1.FleetDecision, buy *v1alpha1.DecidedPurchase) bool {
+	return m.Flavor == buy.Flavor && !m.Ordered.Before(d.Time.Time)
+}
+
+// progress returns the nodes of the machines of a purchase that have joined, and whether another one may be starting.
+// Without machines, the status of the fleet says that.
+func progress(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) (joined []string, starting bool) {
+	s := &f.Fleet.Status
+	if f.Unread != "" {
+		return nil, s.InFlight > 0 || s.Intent != nil
+	}
+	seen := int32(0)
+	for i := range f.Machines {
+		m := &f.Machines[i]
+		if !ofOrder(m, s.LastDecision, buy) {
+			continue
+		}
+		seen++
+		node := in.View.Nodes[m.Node]
+		switch {
+		case node != nil && world.Joined(node):
+			joined = append(joined, m.Node)
+		case m.Failed == "" && !m.Leaving:
+			starting = true
+		}
+	}
+	slices.Sort(joined)
+	return joined, starting || seen < buy.Count && (s.InFlight > 0 || s.Intent != nil)
 }
 
 // expect sets when the last of the ordered machines is expected.
@@ -216,17 +327,18 @@ func boughtFor(d *v1alpha1.FleetDecision, pod string) *v1alpha1.DecidedPurchase 
 	return nil
 }
 
-// rejection returns why the fleet buys nothing for the pod, from its last decision or its Events.
-func rejection(f *FleetInput, pod string) string {
-	if d := f.Fleet.Status.LastDecision; d != nil {
+// rejection returns why the fleet buys nothing for the pod, from its last decision or its Events since the pod waits.
+func rejection(f *FleetInput, pod *world.Waiting) string {
+	since := pod.Since.Add(-time.Second)
+	if d := f.Fleet.Status.LastDecision; d != nil && !d.Time.Time.Before(since) {
 		for _, r := range d.Rejected {
-			if r.Name == pod {
+			if r.Name == pod.Name {
 				return r.Reason
 			}
 		}
 	}
 	for i := len(f.Events) - 1; i >= 0; i-- {
-		if _, why, is := strings.Cut(f.Events[i].Message, pod+": "); is && f.Events[i].Reason == "NoMachineFits" {
+		if _, why, is := strings.Cut(f.Events[i].Message, pod.Name+": "); is && f.Events[i].Reason == "NoMachineFits" && !EventTime(&f.Events[i]).Before(since) {
 			return why
 		}
 	}
@@ -262,8 +374,8 @@ func (w *FleetWhy) write(b *strings.Builder) {
 }
 
 var fleetVerbs = map[string]string{
-	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Waits: "waits for room to become free",
-	Gathers: "waits for more pods", Nothing: "does nothing for it",
+	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Joined: "the machine for it has started", Waits: "waits for room to become free",
+	Gathers: "waits for more pods", Unlisted: "its last decision does not list the pod", Nothing: "does nothing for it",
 }
 
 // EventTime returns when an Event was last observed.

@@ -15,17 +15,49 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// PendingPods are the pods without a node.
+// PendingPods are the pods without a node, and the controllers whose pods the API server refuses.
 type PendingPods struct {
-	Pods []Why `json:"pods"`
+	// Namespace is where they were looked for; empty for all namespaces. Elsewhere is the number of pods without a node
+	// in other namespaces.
+	Namespace string `json:"namespace,omitempty"`
+	Elsewhere int    `json:"elsewhere,omitempty"`
+	Pods      []Why  `json:"pods"`
+	// Refused are the controllers whose pods could not be created.
+	Refused []Refused `json:"refused,omitempty"`
+	// Unread are the kinds of objects that could not be read, each with the reason.
+	Unread []string `json:"unread,omitempty"`
 }
 
-// Write prints a line for each pod, the one that has waited longest first.
+// Write prints a line for each pod, the one that has waited longest first, and for each controller.
 func (p PendingPods) Write(w io.Writer) error {
+	var b strings.Builder
+	writeUnread(&b, p.Unread)
+	where, others := "in namespace "+p.Namespace, ""
+	if p.Namespace == "" {
+		where = "in any namespace"
+	} else if p.Elsewhere > 0 {
+		others = fmt.Sprintf(" Pods without a node in other namespaces: %d; -A lists them.", p.Elsewhere)
+	}
 	if len(p.Pods) == 0 {
-		_, err := fmt.Fprintln(w, "No pod is pending.")
+		fmt.Fprintf(&b, "No pod without a node %s.%s\n", where, others)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
+	if len(p.Pods) > 0 {
+		if err := p.writePods(w); err != nil {
+			return err
+		}
+	}
+	if len(p.Pods) > 0 && others != "" {
+		if _, err := fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(others)); err != nil {
+			return err
+		}
+	}
+	return writeRefused(w, p.Refused)
+}
+
+func (p PendingPods) writePods(w io.Writer) error {
 	all := slices.Clone(p.Pods)
 	slices.SortStableFunc(all, func(a, b Why) int { return cmp.Compare(b.Pending.WaitedSeconds, a.Pending.WaitedSeconds) })
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -57,23 +89,22 @@ func (p *Pending) line() string {
 // doing returns the action of the fleet that does most for the pod, in a few words.
 func (p *Pending) doing() string {
 	if len(p.Fleets) == 0 {
-		return "there is no NodeFleet"
+		return strings.TrimSuffix(p.NoFleets, ".")
 	}
-	rank := []string{Ordered, Gathers, Waits, WouldOrder, Nothing}
+	rank := []string{Ordered, Joined, Gathers, Waits, WouldOrder, Unlisted, Nothing}
 	best := slices.MinFunc(p.Fleets, func(a, b FleetWhy) int {
 		return cmp.Compare(slices.Index(rank, a.Doing), slices.Index(rank, b.Doing))
 	})
-	text := fmt.Sprintf("NodeFleet %s %s", best.Fleet, fleetVerbs[best.Doing])
+	text := fmt.Sprintf("NodeFleet %s: %s", best.Fleet, fleetVerbs[best.Doing])
 	switch best.Doing {
-	case Ordered:
-		text = fmt.Sprintf("NodeFleet %s: %s", best.Fleet, fleetVerbs[Ordered])
+	case Ordered, Joined:
 		if best.Flavor != "" {
 			text += " (" + best.Flavor + ")"
 		}
 		if best.ExpectedTime != nil {
 			text += ", expected at " + clockOf(*best.ExpectedTime)
 		}
-	case Nothing:
+	case Nothing, Unlisted:
 		text += ": " + best.Because
 	}
 	return text

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/cli/explain/reasons"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -24,13 +25,19 @@ type Pending struct {
 	// Scheduler is the message of kube-scheduler; nil if there is none.
 	Scheduler *SchedulerSays `json:"scheduler,omitempty"`
 	// Nodes are the current nodes of the cluster by why they cannot run the pod. The empty reason
-	// is for nodes that can.
+	// is for nodes about which nothing of that kind is found; Free says what that means.
 	Nodes []Tally `json:"nodes,omitempty"`
+	Free  string  `json:"free,omitempty"`
 	// Held is what prevents scheduling to any node.
 	Held string `json:"held,omitempty"`
-	// PromisedNode is the nominated node of the pod.
+	// Unchecked is what kube-scheduler checks about nodes for this pod, and this command does not.
+	Unchecked []string `json:"unchecked,omitempty"`
+	// PromisedNode is the nominated node of the pod, and Nomination says what it waits for there.
 	PromisedNode string     `json:"promisedNode,omitempty"`
+	Nomination   string     `json:"nomination,omitempty"`
 	Fleets       []FleetWhy `json:"fleets,omitempty"`
+	// NoFleets says that there is none, or why that is unknown.
+	NoFleets string `json:"noFleets,omitempty"`
 }
 
 // SchedulerSays is the condition PodScheduled of a pod.
@@ -42,6 +49,15 @@ type SchedulerSays struct {
 	Reasons []Tally `json:"reasons,omitempty"`
 	// Preemption is what the message says about preemption.
 	Preemption string `json:"preemption,omitempty"`
+	// Answers say what the reasons mean.
+	Answers []Answer `json:"answers,omitempty"`
+}
+
+// Answer is what would help against a reason.
+type Answer struct {
+	Reason string `json:"reason"`
+	Plugin string `json:"plugin"`
+	Helps  string `json:"helps"`
 }
 
 // unavailable matches the beginning of kube-scheduler's message when no node fits a pod.
@@ -53,6 +69,23 @@ var counted = regexp.MustCompile(`^(\d+) (.+)$`)
 // readScheduler parses the message of kube-scheduler. If it does not have that form, only Reason
 // and Message are set.
 func readScheduler(c corev1.PodCondition) *SchedulerSays {
+	s := parseScheduler(c)
+	texts := []string{s.Message}
+	if len(s.Reasons) > 0 {
+		texts = nil
+		for _, t := range s.Reasons {
+			texts = append(texts, t.Reason)
+		}
+	}
+	for _, text := range texts {
+		if a, is := reasons.Of(text); is {
+			s.Answers = append(s.Answers, Answer{text, a.Plugin, a.Helps})
+		}
+	}
+	return s
+}
+
+func parseScheduler(c corev1.PodCondition) *SchedulerSays {
 	s := &SchedulerSays{Reason: c.Reason, Message: c.Message}
 	begin := unavailable.FindStringSubmatch(c.Message)
 	if begin == nil {
@@ -83,29 +116,55 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 
 func newPending(in *WhyInput) *Pending {
 	pod := in.Pod
-	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName}
+	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in)}
 	if c := status.Unscheduled(pod); c != nil {
 		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c)
 	}
 	if !p.Since.IsZero() {
 		p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
 	}
-	switch {
-	case len(pod.Spec.SchedulingGates) > 0:
-		p.Held = fmt.Sprintf("scheduling gate %s must be removed first, by the controller that has set it", pod.Spec.SchedulingGates[0].Name)
-		return p
-	case p.Scheduler == nil:
-		p.Held = fmt.Sprintf("scheduler %s has not reported on it yet: it is busy, or no scheduler of that name runs", cmp.Or(pod.Spec.SchedulerName, "none"))
-	}
-	if refusals, err := in.View.Refusals(pod); err != nil {
-		p.Held = err.Error()
-	} else {
-		p.Nodes = tally(refusals)
+	stopped := stopped(pod)
+	p.Held = cmp.Or(stopped, p.held(in))
+	if stopped == "" {
+		p.readNodes(in)
 	}
 	for i := range in.Fleets {
 		p.Fleets = append(p.Fleets, newFleetWhy(in, &in.Fleets[i]))
 	}
+	if len(in.Fleets) == 0 {
+		p.NoFleets = "There is no NodeFleet, so no machine is bought for it."
+		if !in.knows(nodeFleets) {
+			p.NoFleets = "Whether a NodeFleet buys a machine for it is unknown: NodeFleets could not be read."
+		}
+	}
 	return p
+}
+
+// readNodes sets what the current nodes say about the pod.
+func (p *Pending) readNodes(in *WhyInput) {
+	refusals, err := in.View.Refusals(in.Pod)
+	if err != nil {
+		p.Held = err.Error()
+		return
+	}
+	p.Nodes, p.Unchecked = tally(refusals), in.View.Unchecked(in.Pod)
+	if usesClaims(in.Pod) && !in.knows(volumeKinds...) {
+		p.Unchecked = append(p.Unchecked, "its volume claims")
+	}
+	if in.Devices != nil && in.Devices.Unread != "" {
+		p.Unchecked = append(p.Unchecked, fmt.Sprintf("its resource claims (%s)", in.Devices.Unread))
+	}
+	if name := in.Pod.Spec.SchedulerName; name != corev1.DefaultSchedulerName {
+		p.Unchecked = append(p.Unchecked, fmt.Sprintf("the rules of scheduler %s", cmp.Or(name, "none")))
+	}
+	switch {
+	case p.Held != "":
+		p.Free = "would not exclude it, apart from the above"
+	case len(p.Unchecked) > 0:
+		p.Free = "excluded by nothing that is checked here; its scheduler also checks " + strings.Join(p.Unchecked, ", ")
+	default:
+		p.Free = "would accept it now"
+	}
 }
 
 // tally groups names by reason, the most frequent first, but the empty reason before all others.
@@ -144,15 +203,15 @@ func (p *Pending) write(b *strings.Builder) {
 	if s := p.Scheduler; s != nil {
 		s.write(b)
 	}
-	if p.PromisedNode != "" {
-		fmt.Fprintf(b, "  It is nominated to node %s: pods of lower priority must leave the node first.\n", p.PromisedNode)
+	if p.Nomination != "" {
+		fmt.Fprintf(b, "  %s\n", p.Nomination)
 	}
 	if len(p.Nodes) > 0 {
 		b.WriteString("  The nodes now:\n")
-		writeTallies(b, "  ", named(p.Nodes, "would accept it: the scheduler retries soon"))
+		writeTallies(b, "  ", named(p.Nodes, p.Free))
 	}
-	if len(p.Fleets) == 0 && p.Scheduler != nil {
-		b.WriteString("  There is no NodeFleet, so no machine is bought for it.\n")
+	if p.NoFleets != "" {
+		fmt.Fprintf(b, "  %s\n", p.NoFleets)
 	}
 	for i := range p.Fleets {
 		p.Fleets[i].write(b)
@@ -161,13 +220,20 @@ func (p *Pending) write(b *strings.Builder) {
 
 func (s *SchedulerSays) write(b *strings.Builder) {
 	if len(s.Reasons) == 0 {
-		fmt.Fprintf(b, "  kube-scheduler reports (%s): %s\n", s.Reason, s.Message)
-		return
+		fmt.Fprintf(b, "  Its scheduler reports (%s): %s\n", s.Reason, s.Message)
+	} else {
+		fmt.Fprintf(b, "  Its scheduler reports for %d nodes:\n", s.Nodes)
+		writeTallies(b, "  ", s.Reasons)
 	}
-	fmt.Fprintf(b, "  kube-scheduler reports for %d nodes:\n", s.Nodes)
-	writeTallies(b, "  ", s.Reasons)
 	if s.Preemption != "" {
 		fmt.Fprintf(b, "  and for preemption: %s\n", s.Preemption)
+	}
+	for _, a := range s.Answers {
+		if len(s.Reasons) > 1 {
+			fmt.Fprintf(b, "  What helps against %q: %s.\n", a.Reason, a.Helps)
+		} else {
+			fmt.Fprintf(b, "  What helps: %s.\n", a.Helps)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -42,10 +43,13 @@ func newPlacement(in *WhyInput) *Placement {
 		}
 	}
 	if len(p.Because) == 0 && p.Node != "" {
-		add("scheduler %s bound it; its Event has expired", cmp.Or(pod.Spec.SchedulerName, "none"))
+		p.Because = append(p.Because, unrecorded(in))
 	}
 	if name := pod.Annotations[v1alpha1.AnnotationMigrationName]; name != "" {
 		add("Migration %s moved it there", name)
+	}
+	if p.Node != "" && in.View.Nodes[p.Node] == nil {
+		add("node %s does not exist: no kubelet runs the pod, and kube-controller-manager deletes pods of missing nodes", p.Node)
 	}
 	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" {
 		add("its nodeSelector names the node")
@@ -60,6 +64,24 @@ func newPlacement(in *WhyInput) *Placement {
 		p.ExpectedFinish = &finish
 	}
 	return p
+}
+
+// unrecorded says what is known about why a pod has its node without an Event about that.
+func unrecorded(in *WhyInput) string {
+	pod := in.Pod
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	bound := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case mirror:
+		return "it is a static pod: the kubelet of the node runs it from a file, and no scheduler handles it"
+	case !bound:
+		return fmt.Sprintf("it was created with spec.nodeName %s: no scheduler handles it", pod.Spec.NodeName)
+	case in.NoEvents:
+		return "the Events of the pod could not be read, so who chose the node is unknown"
+	}
+	return "no Event about its binding is left (the API server keeps Events for an hour by default), so who chose the node is unknown"
 }
 
 func (p *Placement) write(b *strings.Builder) {
@@ -106,8 +128,14 @@ func newMoving(in *WhyInput) *Moving {
 	if own != nil {
 		in.View.EvictServices(in.Pod.Spec.NodeName, own.Spec.Consolidation.EvictServices)
 	}
+	m := &Moving{}
+	if class.EveryNode(in.Pod) {
+		m.Ways, m.Held = []string{}, "it belongs on its node: a DaemonSet or the kubelet runs it there; it does not keep the node from being emptied"
+		m.node(in, own)
+		return m
+	}
 	exit := in.View.Exit(in.Pod)
-	m := &Moving{Ways: waysOf(exit.Now()), Restart: exit.Restart, Held: exit.Held}
+	m.Ways, m.Restart, m.Held = waysOf(exit.Now()), exit.Restart, exit.Held
 	if m.Held == "" {
 		m.Held = exit.Budget
 	}

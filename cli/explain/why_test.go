@@ -48,7 +48,7 @@ func TestWhatTheSchedulerSaysIsTakenApart(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.want.Reason, tc.want.Message = corev1.PodReasonUnschedulable, tc.message
-			got := readScheduler(corev1.PodCondition{Reason: corev1.PodReasonUnschedulable, Message: tc.message})
+			got := parseScheduler(corev1.PodCondition{Reason: corev1.PodReasonUnschedulable, Message: tc.message})
 			if diff := cmp.Diff(&tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -103,6 +103,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 	at := metav1.NewTime(noon.Add(-30 * time.Second))
 	buys := func(mode v1alpha1.FleetMode) func(*v1alpha1.NodeFleet) {
 		return func(f *v1alpha1.NodeFleet) {
+			f.Status.InFlight = 1
 			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Mode: mode, Buys: []v1alpha1.DecidedPurchase{{
 				Flavor: "large", Count: 1, Pods: 3, Reason: "cheapest", Machines: []v1alpha1.DecidedMachines{{Count: 1, Pods: 3, PodNames: []string{"default/p"}}},
 			}}}
@@ -123,7 +124,25 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		doing  string
 		says   string
 	}{
-		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "recorded no decision"},
+		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "recorded no decision yet"},
+		{"the machine has started", func(f *v1alpha1.NodeFleet) {
+			buys(v1alpha1.FleetAct)(f)
+			f.Status.InFlight = 0
+		}, Joined, "no machine of this order is starting any more"},
+		{"the decision lists a part of its pods, and not this one", func(f *v1alpha1.NodeFleet) {
+			buys(v1alpha1.FleetAct)(f)
+			f.Status.LastDecision.Buys[0].Machines[0].PodNames = []string{"default/other"}
+		}, Unlisted, "the fleet's last decision lists 1 of 3 pods, and this one is not among them; machines of the fleet that are starting: 1"},
+		{"the decision lists all its pods, and not this one", func(f *v1alpha1.NodeFleet) {
+			buys(v1alpha1.FleetAct)(f)
+			f.Status.LastDecision.Buys[0].Pods, f.Status.LastDecision.Buys[0].Machines[0].PodNames = 1, []string{"default/other"}
+		}, Nothing, "the fleet's last decision does not name it; machines of the fleet that are starting: 1"},
+		{"a part of the pods that wait is listed", func(f *v1alpha1.NodeFleet) {
+			f.Status.Deferral = &v1alpha1.FleetDeferral{Pods: 12, PodNames: []string{"default/other"}}
+		}, Unlisted, "lists 1 of 12 pods, and this one is not among them"},
+		{"a rejection from before it waited is of another of its name", func(f *v1alpha1.NodeFleet) {
+			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: metav1.NewTime(noon.Add(-time.Hour)), Rejected: []v1alpha1.Rejection{{Name: "default/p", Reason: "old"}}}
+		}, Nothing, "is older than the time since which the pod is unschedulable"},
 		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to accept pods at 2026-11-26 12:01:30 UTC"},
 		{"a machine that takes as long as others of its flavor did", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
@@ -133,7 +152,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Time = metav1.NewTime(noon.Add(-time.Hour))
-		}, Nothing, "recorded no decision"},
+		}, Nothing, "the fleet's last decision, at 2026-11-26 11:00:00 UTC, is older than the time since which the pod is unschedulable"},
 		{"it waits for room", func(f *v1alpha1.NodeFleet) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
 		}, Waits, "waiting saves $0.5"},
@@ -141,7 +160,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"nobody manages the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
-		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are starting"},
+		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Nothing, "recorded no decision yet; machines of the fleet that are starting: 2"},
 		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet fits it"},
 		{"the fleet says itself why not", func(f *v1alpha1.NodeFleet) {
 			f.Status.Flavors = f.Status.Flavors[:1]
@@ -214,12 +233,12 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 func TestAPodThatNoSchedulerHasCheckedSaysSo(t *testing.T) {
 	pod := fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Status.Phase = "absent", corev1.PodPending })
 	got := explained(t, pod, nil).Pending
-	if !strings.Contains(got.Held, "scheduler absent") || len(got.Nodes) != 1 || got.Nodes[0].Reason != "" || got.Nodes[0].Count != 2 {
+	if !strings.Contains(got.Held, "no other pod has this schedulerName") || got.Free == "would accept it now" || !strings.Contains(got.Held, "scheduler absent") || len(got.Nodes) != 1 || got.Nodes[0].Reason != "" || got.Nodes[0].Count != 2 {
 		t.Errorf("held %q on nodes %v; want the scheduler named, and two nodes that would take it", got.Held, got.Nodes)
 	}
 	gated := explained(t, fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }), fleetOfTwo()).Pending
-	if !strings.Contains(gated.Held, "example.com/quota") || gated.Nodes != nil || gated.Fleets != nil {
-		t.Errorf("a gated pod is explained by %+v, want its gate alone", gated)
+	if !strings.Contains(gated.Held, "example.com/quota") || gated.Nodes != nil || len(gated.Fleets) != 1 || gated.Fleets[0].Because != "no machine is planned for it: scheduling gate example.com/quota" || gated.NoFleets != "" {
+		t.Errorf("a gated pod is explained by %+v, want its gate, and that the fleet waits for that too", gated)
 	}
 }
 
@@ -300,7 +319,7 @@ func TestPendingPodsAreListedByHowLongTheyWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(text.String(), "\n")
-	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "there is no NodeFleet") ||
+	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "There is no NodeFleet") ||
 		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "2 Insufficient cpu") {
 		t.Errorf("the list is\n%s", text.String())
 	}

@@ -76,10 +76,10 @@ var lifts = []struct {
 	}},
 }
 
-// Holds returns the holds of a pod, one by one, then together. It returns none for a pod that may leave or cannot be
-// planned for.
+// Holds returns the holds of a pod, one by one, then together. It returns none for a pod that may leave, that cannot be
+// planned for, or that belongs on every node and does not keep its node.
 func (v *View) Holds(pod *corev1.Pod) []Hold {
-	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) {
+	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) || class.EveryNode(pod) {
 		return nil
 	}
 	var all []Hold
@@ -88,7 +88,7 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 		if b.is(pod) {
 			all = append(all, Hold{
 				Kind: "PodDisruptionBudget that allows no disruption", Budget: pod.Namespace + "/" + b.name,
-				Advice: "more replicas that are ready, or a lower minAvailable", Ways: leaves(v.lookingPast(b.name), pod),
+				Advice: b.advice, Ways: leaves(v.lookingPast(b.name), pod),
 			})
 		}
 	}

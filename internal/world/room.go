@@ -12,20 +12,16 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Refusals returns for each node, by name, the reason why the pod cannot run there, or "" if it can: the reasons of
-// kube-scheduler's filters in their order, evaluated as for the purchase of machines. Room that is reserved for other
-// pods counts as occupied. The error says why the pod's constraints cannot be parsed.
+// Refusals returns for each node, by name, the reason why the pod cannot run there, or "" if none is found: the reasons
+// of kube-scheduler's filters, evaluated as for the purchase of machines. Room that is reserved for other pods counts as
+// occupied, unless the pod has a higher priority than one that is only nominated. The error says why the pod's
+// constraints cannot be parsed.
 //
-// Preemption and what only the scheduler knows, such as resource claims and attach limits of volumes, are not
-// considered.
+// It does not consider preemption, what [View.Blocked] returns, and what [View.Unchecked] lists.
 //
-// Cost: O(nodes + pods).
+// Cost: O(nodes · volumes + pods).
 func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
-	settled, held := v.volumes.settle(pod)
-	if held != "" {
-		settled = pod // the constraints of its volumes are unknown
-	}
-	demands, err := v.compiler.Compile(settled)
+	demands, err := v.compiler.Compile(pod)
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
 	}
@@ -40,6 +36,9 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 			why = strings.Join(v.lacks(node, pod), ", ")
 		}
 		if why == "" {
+			why = v.volumes.refuse(node, pod)
+		}
+		if why == "" {
 			why = tracker.Check(demands, hosts[name])
 		}
 		all[name] = why
@@ -52,23 +51,45 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 func otherClass(node *corev1.Node, pod *corev1.Pod) string {
 	kind, _ := class.OfPod(pod)
 	if of := ClassOf(node, class.Any); !class.EveryNode(pod) && !of.Takes(kind) {
-		return fmt.Sprintf("accepts only %v pods", of)
+		return fmt.Sprintf("accepts only %v pods, if its scheduler has the plugin NodeClass", of)
 	}
 	return ""
 }
 
-// placed returns a tracker of all pods on nodes except but, and the host ids of the nodes.
-func (v *View) placed(but *corev1.Pod) (*constraint.Tracker, map[string]int) {
+// displaces reports whether a pod does not count for another one, which kube-scheduler places first: it is only nominated
+// to its node and has a lower priority. A pod does not count for itself either.
+func displaces(pod, other *corev1.Pod) bool {
+	if other.UID == pod.UID && other.Name == pod.Name && other.Namespace == pod.Namespace {
+		return true
+	}
+	return other.Spec.NodeName == "" && other.Status.NominatedNodeName != "" && priority(other) < priority(pod)
+}
+
+// priority returns the priority of a pod.
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// placed returns a tracker of all pods on nodes that count for a pod, and the host ids of the nodes.
+func (v *View) placed(pod *corev1.Pod) (*constraint.Tracker, map[string]int) {
 	t, hosts := constraint.NewTracker(), make(map[string]int, len(v.Nodes))
 	for _, name := range slices.Sorted(maps.Keys(v.Nodes)) {
 		hosts[name] = t.AddHost(constraint.NewHost(v.Nodes[name]))
 		for _, other := range v.onNode[name] {
-			if other.UID == but.UID && other.Name == but.Name && other.Namespace == but.Namespace {
+			if displaces(pod, other) {
 				continue
 			}
-			if demands, err := v.compiler.Compile(other); err == nil { // the API server has accepted the pod, so there is no error
-				t.Place(demands, hosts[name])
+			demands, err := v.compiler.Compile(other)
+			if err != nil {
+				continue // not possible: the API server has accepted the pod
 			}
+			if other.DeletionTimestamp != nil {
+				demands = demands.Terminating()
+			}
+			t.Place(demands, hosts[name])
 		}
 	}
 	return t, hosts
@@ -80,7 +101,7 @@ func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string) {
 	cpu, memory, pods := allocatable.Cpu().MilliValue(), allocatable.Memory().Value(), allocatable.Pods().Value()
 	extended := map[corev1.ResourceName]int64{}
 	for _, other := range v.onNode[node.Name] {
-		if other.Namespace == pod.Namespace && other.Name == pod.Name {
+		if displaces(pod, other) {
 			continue
 		}
 		c, m, more := constraint.Requests(other)

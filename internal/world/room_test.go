@@ -55,9 +55,57 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 	want := map[string]string{
 		"free": "", "full": "Insufficient cpu", "promised": "Insufficient cpu", "small": "Insufficient cpu, Insufficient memory",
 		"plain": "Insufficient example.com/gpu", "crowded": "Too many pods", "tainted": "untolerated taint own=team:NoSchedule",
-		"batch": "accepts only batch pods", "shunned": got["shunned"],
+		"batch": "accepts only batch pods, if its scheduler has the plugin NodeClass", "shunned": got["shunned"],
 	}
 	if diff := cmp.Diff(want, got); diff != "" || want["shunned"] == "" {
 		t.Errorf("shunned by %q; (-want +got):\n%s", want["shunned"], diff)
+	}
+}
+
+// TestPodsThatAreBeingDeletedKeepTheirRoomAndDoNotCountForTopologySpread checks the zone that the scheduler refuses: with
+// the pod that leaves zone a, both zones would have one.
+func TestPodsThatAreBeingDeletedKeepTheirRoomAndDoNotCountForTopologySpread(t *testing.T) {
+	zone := func(name string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = name }
+	}
+	web := func(p *corev1.Pod) { p.Labels["app"] = "web" }
+	spread := func(p *corev1.Pod) {
+		web(p)
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		}}
+	}
+	on := func(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+		return *fixtures.Pod(name, 1500, 1<<20, append(change, web, func(p *corev1.Pod) { p.Spec.NodeName = node })...)
+	}
+	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
+	nodes := map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30, zone("a")), "b": fixtures.Node("b", 4000, 1<<30, zone("b"))}
+	refused := func(asks *corev1.Pod) map[string]string {
+		w := &world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, on("old", "a", leaving), on("new", "b")}}
+		got, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if diff := cmp.Diff(map[string]string{"a": "", "b": "topology spread over topology.kubernetes.io/zone exceeds skew 1"}, refused(fixtures.Pod("p", 1000, 1<<20, spread))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := refused(fixtures.Pod("p", 3000, 1<<20)); got["a"] != "Insufficient cpu" {
+		t.Errorf("node a is refused by %q, want the room of the pod that leaves to count as taken", got["a"])
+	}
+}
+
+// TestRoomThatIsPromisedToAPodOfLowerPriorityIsFree checks what kube-scheduler does with nominated pods.
+func TestRoomThatIsPromisedToAPodOfLowerPriorityIsFree(t *testing.T) {
+	nodes := map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30)}
+	of := func(priority int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &priority } }
+	promised := fixtures.Pod("promised", 3000, 1<<20, of(10), func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" })
+	for priority, want := range map[int32]string{5: "Insufficient cpu", 10: "Insufficient cpu", 11: ""} {
+		asks := fixtures.Pod("asks", 3000, 1<<20, of(priority))
+		got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *promised}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		if err != nil || got["a"] != want {
+			t.Errorf("a pod of priority %d is refused by %q (%v), want %q", priority, got["a"], err, want)
+		}
 	}
 }

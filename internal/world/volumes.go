@@ -2,10 +2,13 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	volumehelpers "k8s.io/component-helpers/storage/volume"
 )
 
 // volumes are the claims, volumes and storage classes of a cluster.
@@ -25,14 +28,16 @@ func (v *volumes) settle(pod *corev1.Pod) (*corev1.Pod, string) {
 		if name == "" {
 			continue
 		}
-		demand, reason := v.demand(pod.Namespace, name)
+		demands, reason := v.demands(pod.Namespace, name)
 		if reason != "" {
 			return pod, reason
 		}
 		if settled == nil {
 			settled = pod.DeepCopy()
 		}
-		demandNode(&settled.Spec, demand)
+		for _, d := range demands {
+			demandNode(&settled.Spec, d)
+		}
 	}
 	if settled == nil {
 		return pod, ""
@@ -52,33 +57,88 @@ func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	return ""
 }
 
-// demand returns the constraints of a claim on the node, nil if there are none, or the reason why they are unknown.
-func (v *volumes) demand(namespace, name string) (*corev1.NodeSelector, string) {
+// demands returns the constraints of a claim on the node, all of which apply, or the reason why they are unknown.
+func (v *volumes) demands(namespace, name string) ([]*corev1.NodeSelector, string) {
 	claim := v.claims[namespace+"/"+name]
 	if claim == nil {
 		return nil, fmt.Sprintf("volume claim %s does not exist", name)
 	}
 	if bound := claim.Spec.VolumeName; bound != "" {
 		volume := v.volumes[bound]
-		switch {
-		case volume == nil:
+		if volume == nil {
 			return nil, fmt.Sprintf("volume %s of claim %s does not exist", bound, name)
-		case volume.Spec.NodeAffinity == nil:
-			return nil, ""
 		}
-		return volume.Spec.NodeAffinity.Required, ""
+		var all []*corev1.NodeSelector
+		if volume.Spec.NodeAffinity != nil {
+			all = append(all, volume.Spec.NodeAffinity.Required)
+		}
+		return append(all, zones(volume)), ""
 	}
-	var class *storagev1.StorageClass
-	if claim.Spec.StorageClassName != nil {
-		class = v.classes[*claim.Spec.StorageClassName]
-	}
-	if class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+	class := v.classOf(claim)
+	if !waitsForPod(class) {
 		return nil, fmt.Sprintf("volume claim %s is not bound yet", name)
 	}
-	if class.Provisioner == "kubernetes.io/no-provisioner" {
+	if class.Provisioner == noProvisioner {
 		return nil, fmt.Sprintf("volume claim %s requires a local volume, which a new machine may not have", name)
 	}
-	return allowed(class.AllowedTopologies), ""
+	return []*corev1.NodeSelector{allowed(class.AllowedTopologies)}, ""
+}
+
+// noProvisioner is the provisioner of storage classes whose volumes an administrator creates.
+const noProvisioner = "kubernetes.io/no-provisioner"
+
+// classOf returns the storage class of a claim, or nil.
+func (v *volumes) classOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
+	return v.classes[volumehelpers.GetPersistentVolumeClaimClass(claim)]
+}
+
+// waitsForPod reports whether claims of a class, which may be nil, are bound only when a pod needs them.
+func waitsForPod(class *storagev1.StorageClass) bool {
+	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// zoneLabels are the labels of zones and regions, and the older names of each.
+var zoneLabels = map[string]string{
+	corev1.LabelTopologyZone: corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyRegion: corev1.LabelFailureDomainBetaRegion,
+}
+
+// zones returns the nodes that the labels of a volume allow, as in kube-scheduler's plugin VolumeZone; nil for all. A
+// label may list several zones, separated by "__". Nodes without such labels are in a cluster of one zone.
+func zones(volume *corev1.PersistentVolume) *corev1.NodeSelector {
+	var none corev1.NodeSelectorTerm
+	terms := []corev1.NodeSelectorTerm{{}}
+	for _, key := range slices.Sorted(maps.Keys(zoneLabels)) {
+		older := zoneLabels[key]
+		none.MatchExpressions = append(none.MatchExpressions, lacks(key), lacks(older))
+		if value, has := volume.Labels[key]; has {
+			terms = eachWith(terms, []corev1.NodeSelectorRequirement{oneOf(key, value)})
+		}
+		if value, has := volume.Labels[older]; has {
+			terms = eachWith(terms, []corev1.NodeSelectorRequirement{oneOf(older, value)}, []corev1.NodeSelectorRequirement{lacks(older), oneOf(key, value)})
+		}
+	}
+	if len(terms) == 1 && empty(terms[0]) {
+		return nil
+	}
+	return &corev1.NodeSelector{NodeSelectorTerms: append(terms, none)}
+}
+
+// eachWith returns each term with each of the alternatives.
+func eachWith(terms []corev1.NodeSelectorTerm, alternatives ...[]corev1.NodeSelectorRequirement) (all []corev1.NodeSelectorTerm) {
+	for _, t := range terms {
+		for _, more := range alternatives {
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(t.MatchExpressions, more)})
+		}
+	}
+	return all
+}
+
+func lacks(key string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpDoesNotExist}
+}
+
+func oneOf(key, values string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: strings.Split(values, "__")}
 }
 
 // allowed returns the nodes for which a storage class provisions volumes, nil for all.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -128,9 +129,10 @@ func (v *View) ignored(budget string) bool {
 	return v.without != nil && (*v.without == budget || *v.without == "")
 }
 
-// forbidding is a PodDisruptionBudget that allows no disruption.
+// forbidding is a PodDisruptionBudget that allows no disruption. advice says what would make it allow one.
 type forbidding struct {
 	name     string
+	advice   string
 	selector labels.Selector // nil if invalid: it may select any pod
 }
 
@@ -147,13 +149,32 @@ func forbiddingBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]forb
 		if b.Status.DisruptionsAllowed > 0 {
 			continue
 		}
-		f := forbidding{name: b.Name}
+		f := forbidding{name: b.Name, advice: budgetAdvice(b)}
 		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
 			f.selector = selector
 		}
 		all[b.Namespace] = append(all[b.Namespace], f)
 	}
 	return all
+}
+
+// budgetAdvice returns what would make a PodDisruptionBudget that allows no disruption allow one.
+func budgetAdvice(b *policyv1.PodDisruptionBudget) string {
+	if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c != nil && c.Reason == policyv1.SyncFailedReason {
+		return "what the budget's condition DisruptionAllowed asks for: " + c.Message
+	}
+	most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable
+	switch {
+	case most != nil && (most.String() == "0" || most.String() == "0%"):
+		return "a higher maxUnavailable: " + most.String() + " never allows a disruption"
+	case most != nil:
+		return "that all of its pods become ready, or a higher maxUnavailable"
+	case least != nil && least.String() == "100%":
+		return "a lower minAvailable: 100% never allows a disruption"
+	case least != nil:
+		return "more replicas that are ready, or a lower minAvailable"
+	}
+	return "a value for its minAvailable or maxUnavailable"
 }
 
 // restarts reports whether a Migration can start the pod again elsewhere.

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -219,5 +220,31 @@ func TestPodsThatMigrationsHaveMadeAreNobodysToBuyFor(t *testing.T) {
 	w.Pods = []corev1.Pod{*pod, *other}
 	if waiting := NewView(w, noon, runtimes.NewLearner()).Waiting("any"); len(waiting) != 1 || waiting[0].Name != "default/p" {
 		t.Errorf("%v wait", waiting)
+	}
+}
+
+// TestTheAdviceAboutABudgetNamesTheFieldThatItSets checks that no other field is named.
+func TestTheAdviceAboutABudgetNamesTheFieldThatItSets(t *testing.T) {
+	value := func(text string) *intstr.IntOrString { v := intstr.Parse(text); return &v }
+	for _, tc := range []struct {
+		name   string
+		budget policyv1.PodDisruptionBudget
+		want   string
+	}{
+		{"maxUnavailable 0", policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: value("0")}}, "a higher maxUnavailable: 0 never allows a disruption"},
+		{"maxUnavailable 0%", policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: value("0%")}}, "a higher maxUnavailable: 0% never allows a disruption"},
+		{"maxUnavailable 1", policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: value("1")}}, "that all of its pods become ready, or a higher maxUnavailable"},
+		{"minAvailable 2", policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: value("2")}}, "more replicas that are ready, or a lower minAvailable"},
+		{"minAvailable 100%", policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: value("100%")}}, "a lower minAvailable: 100% never allows a disruption"},
+		{"neither", policyv1.PodDisruptionBudget{}, "a value for its minAvailable or maxUnavailable"},
+		{"one that cannot be computed", policyv1.PodDisruptionBudget{Status: policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "jobs.batch does not implement the scale subresource",
+		}}}}, "what the budget's condition DisruptionAllowed asks for: jobs.batch does not implement the scale subresource"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := budgetAdvice(&tc.budget); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

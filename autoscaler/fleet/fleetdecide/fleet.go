@@ -105,6 +105,18 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	return d
 }
 
+// Roomy returns the number of pending pods that find room without a purchase: those for which the plan was not made, and
+// those that the plan puts on existing or ordered machines.
+func (d *FleetDecision) Roomy() int {
+	n := d.Served
+	for i := range d.Plan.Assignments {
+		if d.Plan.Assignments[i].Waits {
+			n++
+		}
+	}
+	return n
+}
+
 // everyPod selects all pending pods.
 func everyPod(*cluster.Pod) bool { return true }
 

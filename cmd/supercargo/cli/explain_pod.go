@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
@@ -39,7 +40,10 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 		return err
 	}
 	var pod corev1.Pod
-	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &pod); err != nil {
+	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &pod); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("read Pod %s in namespace %s: %w%s", name, namespace, err, explain.NeverCreated(explain.ReadRefused(ctx, c, namespace), name))
+	case err != nil:
 		return fmt.Errorf("read Pod %s in namespace %s: %w", name, namespace, err)
 	}
 	read, err := explain.Read(ctx, c, time.Now())
@@ -63,7 +67,7 @@ func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	return command.PrintAs(w, flags.output, read.Pending(namespace))
+	return command.PrintAs(w, flags.output, read.Pending(ctx, namespace))
 }
 
 // explainNode prints whether a node is to be emptied, and how each of its pods may leave.

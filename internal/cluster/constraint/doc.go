@@ -12,8 +12,8 @@
 //   - Free room: [Requests] returns the requests of a pod, and package packing compares them.
 //   - Volumes, resource claims, gates and gangs: [Unsupported] lists those of a pod, so that the caller can hold the pod
 //     instead of planning a place for it.
-//   - Terminating pods. PodTopologySpread ignores them and the other plugins count them. Callers that need either
-//     behaviour exactly must omit or include them.
+//   - Which pods are terminating. PodTopologySpread ignores them and the other plugins count them: callers that need
+//     this exactly place them as [Pod.Terminating].
 //   - A profile's own arguments: added affinity and default spread constraints.
 //
 // Everything here is deterministic. Nothing is safe for concurrent use, with two exceptions while nothing is being

@@ -18,6 +18,8 @@ type Pod struct {
 	affinity *affinity // nil: none
 	apart    []apart
 	spreads  []spreadTerm
+
+	terminating bool // spread constraints do not count it
 }
 
 // port is a host port that a pod occupies.
@@ -63,6 +65,22 @@ type spreadTerm struct {
 // Key is equal for two pods of one [Compiler] if and only if they are the same *Pod: they have the same constraints and
 // look the same to others. It is not human-readable.
 func (p *Pod) Key() string { return p.key }
+
+// Terminating returns the pod as it is while it is being deleted: spread constraints no longer count it, and all other
+// constraints do. Equal pods give the same *Pod. It uses the compiler, so it must not run concurrently with other uses
+// of it.
+func (p *Pod) Terminating() *Pod {
+	k := newKey(16)
+	k.add("terminating")
+	key := p.key + k.String()
+	if known := p.compiler.pods[key]; known != nil {
+		return known
+	}
+	leaving := *p
+	leaving.key, leaving.terminating = key, true
+	p.compiler.pods[key] = &leaving
+	return &leaving
+}
 
 // StaticKey is equal for two pods if and only if [Pod.Admits] gives both the same result and reasons on every host.
 // Many pods with different keys share it, so it is the right key for caching results.

@@ -142,7 +142,7 @@ func (t *Tracker) count(p *Pod, host int, n int32) {
 			}
 		}
 		for _, id := range a.spreads {
-			if id < len(t.spreads) && t.spreads[id] != nil && t.spreads[id].eligible[host] {
+			if !p.terminating && id < len(t.spreads) && t.spreads[id] != nil && t.spreads[id].eligible[host] {
 				t.ownSpread(id).add(t.domain(t.compiler.spreads[id].key, host), n)
 			}
 		}
@@ -349,7 +349,7 @@ func (t *Tracker) spread(id int) *spread {
 			continue
 		}
 		for _, p := range r.pods {
-			if p.identity.belongsTo(def.audience) {
+			if !p.terminating && p.identity.belongsTo(def.audience) {
 				s.add(t.domain(def.key, host), 1)
 			}
 		}
