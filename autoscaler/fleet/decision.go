@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Limits of the terms that a decision lists: groups of machines with the same billed time, per flavor and in total, and
@@ -171,10 +172,10 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 		}
 		parts = append(parts, part)
 		if roomy := fleet.Roomy(); roomy > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods have room without new machines", roomy))
+			parts = append(parts, fmt.Sprintf("%s %s room without new machines", plural.Count(roomy, "pod"), plural.Form(roomy, "has", "have")))
 		}
 		if left := len(fleet.Plan.Unplaceable); left > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods find no machine", left))
+			parts = append(parts, fmt.Sprintf("%s %s no machine", plural.Count(left, "pod"), plural.Form(left, "finds", "find")))
 		}
 	}
 	if w := fleet.Deferral; w != nil {

@@ -172,7 +172,7 @@ func TestTheNumbersOfADecisionAgree(t *testing.T) {
 		t.Errorf("the purchase (-want +got):\n%s", diff)
 	}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{buy}, PricePerHour: "0.20", LowerBoundPerHour: "0.20"}
-	if got, want := summarize(d, fleet), "buy 2 small for 3 pods at $0.20/h (bound $0.20/h); 2 pods have room without new machines; 1 pods find no machine"; got != want {
+	if got, want := summarize(d, fleet), "buy 2 small for 3 pods at $0.20/h (bound $0.20/h); 2 pods have room without new machines; 1 pod finds no machine"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if got := decidedPurchase(v1alpha1.FleetOrder{Flavor: "large", To: 1}, fleet); got.Pods != 0 || got.Reason != "" {

@@ -33,6 +33,7 @@ import (
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -85,7 +86,7 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 		return err
 	}
 	if apierrors.IsForbidden(err) {
-		r.unread[plural(list)] = "the user may not list them"
+		r.unread[kindsOf(list)] = "the user may not list them"
 	}
 	if err != nil && objects.Absent(err) {
 		return nil
@@ -93,13 +94,9 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 	return err
 }
 
-// plural returns the kind of the objects of a list, in the plural.
-func plural(list client.ObjectList) string {
-	kind := strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
-	if strings.HasSuffix(kind, "s") {
-		return kind + "es"
-	}
-	return kind + "s"
+// kindsOf returns the kind of the objects of a list, in the plural.
+func kindsOf(list client.ObjectList) string {
+	return plural.Noun(2, strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List"))
 }
 
 // errNotRead is why a fleet's machines are read only from its status.

@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	volumehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -76,9 +78,9 @@ func unscheduled(in *WhyInput) string {
 	text := fmt.Sprintf("scheduler %s has not reported on it (the pod has no condition PodScheduled)", cmp.Or(name, "none"))
 	switch {
 	case handled > 0:
-		return text + fmt.Sprintf("; it has handled %d other pods", handled)
+		return text + "; it has handled " + plural.Count(handled, "other pod")
 	case others > 0:
-		return text + fmt.Sprintf(", nor on any of the %d other pods with this schedulerName: check that such a scheduler runs", others)
+		return text + fmt.Sprintf(", nor on the %s with this schedulerName: check that such a scheduler runs", plural.Count(others, "other pod"))
 	}
 	return text + ", and no other pod has this schedulerName: check that such a scheduler runs"
 }
@@ -188,11 +190,11 @@ func (d *Devices) blocksBy(pod *corev1.Pod, use *corev1.PodResourceClaim) string
 	switch {
 	case claim == nil:
 		return fmt.Sprintf("ResourceClaim %s does not exist: create it, or correct the name in the pod", *name)
-	case owned && resourceclaim.IsForPod(pod, claim) != nil:
+	case owned && !metav1.IsControlledBy(claim, pod):
 		return fmt.Sprintf("ResourceClaim %s was created for another pod", *name)
 	case claim.DeletionTimestamp != nil:
 		return fmt.Sprintf("ResourceClaim %s is being deleted", *name)
-	case claim.Status.Allocation != nil && !resourceclaim.IsReservedForPod(pod, claim) && len(claim.Status.ReservedFor) >= mostReserved:
+	case claim.Status.Allocation != nil && !reservedFor(pod, claim) && len(claim.Status.ReservedFor) >= mostReserved:
 		return fmt.Sprintf("ResourceClaim %s is in use by %d pods, which is the maximum", *name, mostReserved)
 	case claim.Status.Allocation != nil:
 		return ""
@@ -203,6 +205,10 @@ func (d *Devices) blocksBy(pod *corev1.Pod, use *corev1.PodResourceClaim) string
 		}
 	}
 	return ""
+}
+
+func reservedFor(pod *corev1.Pod, claim *resourcev1.ResourceClaim) bool {
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
 }
 
 // deviceClasses returns the classes that each allocation of a claim needs. Of alternatives none is needed.

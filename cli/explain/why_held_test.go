@@ -190,8 +190,8 @@ func TestASchedulerThatNobodyRunsIsDoubted(t *testing.T) {
 	}
 	const accepts = "!would accept it now"
 	says(t, textOf(t, clusterOf(t, nil, of("p")), of("p")), "no other pod has this schedulerName: check that such a scheduler runs", accepts)
-	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q")), of("p")), "nor on any of the 1 other pods with this schedulerName", accepts)
-	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q", unschedulable)), of("p")), "it has handled 1 other pods", "!check that")
+	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q")), of("p")), "nor on the 1 other pod with this schedulerName", accepts)
+	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q", unschedulable)), of("p")), "it has handled 1 other pod", "!check that")
 }
 
 // TestWhatCouldNotBeReadIsSaidAndNotGuessed checks that missing rights make no claim, budget or fleet missing.
