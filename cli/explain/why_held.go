@@ -22,6 +22,7 @@ const (
 	claims     = "PersistentVolumeClaims"
 	disks      = "PersistentVolumes"
 	classes    = "StorageClasses"
+	budgets    = "PodDisruptionBudgets"
 )
 
 var volumeKinds = []string{claims, disks, classes}

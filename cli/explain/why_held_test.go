@@ -386,3 +386,62 @@ func TestTheAnswersOfTheSchedulersReasonsAreSaid(t *testing.T) {
 	pod = fixtures.Pod("p", 4000, 1<<20, reported(`0/2 nodes are available: persistentvolumeclaim "nope" not found. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`))
 	says(t, textOf(t, clusterOf(t, nil, pod), pod), "What helps: that claim, or another name in the pod")
 }
+
+// TestWhatAFleetRecordedAboutAnotherPodOfTheNameIsNotSaid checks a pod that is younger than the decision that names it.
+func TestWhatAFleetRecordedAboutAnotherPodOfTheNameIsNotSaid(t *testing.T) {
+	at := metav1.NewTime(noon.Add(-time.Minute))
+	f := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
+		f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Mode: v1alpha1.FleetAct, Buys: []v1alpha1.DecidedPurchase{{
+			Flavor: "large", Count: 1, Pods: 2, Reason: "cheapest", Machines: []v1alpha1.DecidedMachines{{Count: 1, Pods: 2, PodNames: []string{"default/p"}}},
+		}}}
+	})
+	for _, tc := range []struct {
+		made time.Duration
+		want string
+	}{
+		{-time.Hour, "NodeFleet all ordered machines of flavor large at 2026-11-26 11:59:00 UTC for 2 pods, including this one: cheapest"},
+		{0, "!ordered machines"},
+	} {
+		pod := running(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(tc.made)) })
+		says(t, strings.Join(explained(t, pod, f).Placement.Because, "\n"), tc.want)
+	}
+}
+
+// TestWhatKeepsAPodIsNotGuessed checks a user who may list neither budgets nor fleets.
+func TestWhatKeepsAPodIsNotGuessed(t *testing.T) {
+	pod := running(func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationRestart}
+	})
+	read := clusterOf(t, func(list client.ObjectList) bool {
+		switch list.(type) {
+		case *policyv1.PodDisruptionBudgetList, *v1alpha1.NodeFleetList:
+			return true
+		}
+		return false
+	}, pod)
+	says(t, textOf(t, read, pod), "But whether a PodDisruptionBudget holds it is unknown", "Whether the node belongs to a NodeFleet is unknown", "!belongs to no NodeFleet")
+	says(t, textOf(t, clusterOf(t, nil, pod), pod), "The node belongs to no NodeFleet", "!is unknown: PodDis")
+	labelled := explained(t, pod, nil, func(w *world.World) { w.Nodes["a"].Labels[v1alpha1.LabelFleet] = "gone" })
+	says(t, labelled.Moving.NodeStays, "has the label of NodeFleet gone, which does not exist")
+}
+
+// TestAClaimOfAnotherPodOrOneThatLeavesKeepsAPodFromAllNodes checks what the API server cannot be made to hold for long.
+func TestAClaimOfAnotherPodOrOneThatLeavesKeepsAPodFromAllNodes(t *testing.T) {
+	pod := fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("t")}}
+		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("mine")}}
+	})
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
+	d := &Devices{Claims: map[string]*resourcev1.ResourceClaim{"mine": claim}}
+	says(t, d.blocks(pod), "ResourceClaim mine was created for another pod")
+	claim.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: new(true)}}
+	if got := d.blocks(pod); got != "" {
+		t.Errorf("a claim of its own: %q", got)
+	}
+	claim.DeletionTimestamp = &metav1.Time{Time: noon}
+	says(t, d.blocks(pod), "ResourceClaim mine is being deleted")
+	d.Unread = "forbidden"
+	if got := d.blocks(pod); got != "" {
+		t.Errorf("what was not read is said: %q", got)
+	}
+}

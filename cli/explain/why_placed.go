@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -56,8 +57,9 @@ func newPlacement(in *WhyInput) *Placement {
 	}
 	for i := range in.Fleets {
 		f := in.Fleets[i].Fleet
-		if buy := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
-			add("NodeFleet %s ordered machines of flavor %s at %s for it and others: %s", f.Name, buy.Flavor, clockOf(f.Status.LastDecision.Time.Time), buy.Reason)
+		d := f.Status.LastDecision
+		if buy := boughtFor(d, world.PodName(pod)); buy != nil && d.Mode == v1alpha1.FleetAct && !d.Time.Time.Before(pod.CreationTimestamp.Time) {
+			add("NodeFleet %s ordered machines of flavor %s at %s for %s, including this one: %s", f.Name, buy.Flavor, clockOf(d.Time.Time), plural.Count(buy.Pods, "pod"), buy.Reason)
 		}
 	}
 	if finish, is := runtimes.Written(pod); is {
@@ -108,7 +110,9 @@ type Moving struct {
 	Fleet string `json:"fleet,omitempty"`
 	// NodeStays says whether its node is to be emptied, and if not, why.
 	NodeStays string `json:"nodeReason,omitempty"`
-	Emptied   bool   `json:"nodeIsEmptied"`
+	// Unknown says what could not be read and may prevent that it leaves.
+	Unknown string `json:"unknown,omitempty"`
+	Emptied bool   `json:"nodeIsEmptied"`
 	// Migrations are the running ones that move it.
 	Migrations []string `json:"migrations,omitempty"`
 }
@@ -136,6 +140,9 @@ func newMoving(in *WhyInput) *Moving {
 	}
 	exit := in.View.Exit(in.Pod)
 	m.Ways, m.Restart, m.Held = waysOf(exit.Now()), exit.Restart, exit.Held
+	if !in.knows(budgets) {
+		m.Unknown = "whether a PodDisruptionBudget holds it is unknown: PodDisruptionBudgets could not be read"
+	}
 	if m.Held == "" {
 		m.Held = exit.Budget
 	}
@@ -210,6 +217,10 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	switch {
 	case node.Spec.Unschedulable:
 		m.NodeStays = "the node is cordoned, but not by Supercargo"
+	case own == nil && !in.knows(nodeFleets):
+		m.NodeStays = "whether the node belongs to a NodeFleet is unknown: NodeFleets could not be read"
+	case own == nil && node.Labels[v1alpha1.LabelFleet] != "":
+		m.NodeStays = fmt.Sprintf("the node has the label of NodeFleet %s, which does not exist", node.Labels[v1alpha1.LabelFleet])
 	case own == nil:
 		m.NodeStays = "the node belongs to no NodeFleet; supercargo explain consolidation shows what the descheduler does with such nodes"
 	default:
@@ -229,7 +240,7 @@ func kept(f *v1alpha1.NodeFleet, node string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("NodeFleet %s owns the node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
+	return fmt.Sprintf("NodeFleet %s owns the node, and is not emptying it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
 }
 
 func (m *Moving) write(b *strings.Builder) {
@@ -243,6 +254,9 @@ func (m *Moving) write(b *strings.Builder) {
 	}
 	if m.Held != "" {
 		fmt.Fprintf(b, "  It is not moved: %s.\n", strings.TrimSuffix(m.Held, "."))
+	}
+	if m.Unknown != "" {
+		fmt.Fprintf(b, "  But %s.\n", m.Unknown)
 	}
 	for _, o := range m.Obstacles {
 		kind := o.Kind

@@ -76,10 +76,10 @@ var lifts = []struct {
 	}},
 }
 
-// Holds returns the holds of a pod, one by one, then together. It returns none for a pod that may leave, that cannot be
-// planned for, or that belongs on every node and does not keep its node.
+// Holds returns the holds of a pod, one by one, then together. It returns none for a pod that may leave or cannot be
+// planned for. Pods that belong on every node keep no node: callers do not ask about them.
 func (v *View) Holds(pod *corev1.Pod) []Hold {
-	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) || class.EveryNode(pod) {
+	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) {
 		return nil
 	}
 	var all []Hold

@@ -471,3 +471,50 @@ func TestCompileNamesTheFieldsItCannotParse(t *testing.T) {
 		})
 	}
 }
+
+// TestATerminatingPodCountsForAllButTopologySpread checks counters that exist before the pod is placed and those that
+// are made later, and that the pod can be removed again.
+func TestATerminatingPodCountsForAllButTopologySpread(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	compile := func(change func(*corev1.Pod)) *constraint.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "web"}}}
+		change(p)
+		compiled, err := c.Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compiled
+	}
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	spread := compile(func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web}}
+	})
+	apart := compile(func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: web}}}}
+	})
+	leaving := compile(func(*corev1.Pod) {}).Terminating()
+	if leaving != compile(func(*corev1.Pod) {}).Terminating() {
+		t.Error("equal pods that terminate differ")
+	}
+	for _, early := range []bool{true, false} {
+		tracker := constraint.NewTracker()
+		a := tracker.AddHost(&constraint.Host{Name: "a", Labels: map[string]string{corev1.LabelHostname: "a"}})
+		tracker.AddHost(&constraint.Host{Name: "b", Labels: map[string]string{corev1.LabelHostname: "b"}})
+		if early {
+			tracker.Expect(spread, apart)
+		}
+		tracker.Place(leaving, a)
+		tracker.Place(leaving, a)
+		if got := tracker.Check(spread, a); got != "" {
+			t.Errorf("counters made early %v: spread is refused by %q", early, got)
+		}
+		if tracker.Check(apart, a) == "" {
+			t.Errorf("counters made early %v: anti-affinity does not see it", early)
+		}
+		tracker.Unplace(leaving, a)
+		tracker.Unplace(leaving, a)
+		if got := tracker.Check(apart, a); got != "" {
+			t.Errorf("counters made early %v: after it has left, anti-affinity is refused by %q", early, got)
+		}
+	}
+}
