@@ -72,7 +72,7 @@ func unscheduled(in *WhyInput) string {
 			continue
 		}
 		others++
-		if other.Spec.NodeName != "" || spokenOf(other) {
+		if other.Spec.NodeName != "" || evaluated(other) {
 			handled++
 		}
 	}
@@ -86,8 +86,8 @@ func unscheduled(in *WhyInput) string {
 	return text + ", and no other pod has this schedulerName: check that such a scheduler runs"
 }
 
-// spokenOf reports whether a scheduler has set the condition PodScheduled. The API server sets it on gated pods.
-func spokenOf(pod *corev1.Pod) bool {
+// evaluated reports whether a scheduler has set the condition PodScheduled. The API server sets it on gated pods.
+func evaluated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated
 	})

@@ -23,7 +23,7 @@ func (v *View) Claims(pod *corev1.Pod) (all []*corev1.PersistentVolumeClaim) {
 }
 
 // Blocked returns why kube-scheduler places the pod on no node because of a volume claim, or "": the reasons for which it
-// does not look at nodes.
+// does not evaluate nodes.
 func (v *View) Blocked(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]

@@ -19,7 +19,7 @@ import (
 // that only stand in logs.
 var unanswered = map[string]string{
 	"not signable": "SignPod: whether two pods are alike", "signature disabled": "SignPod",
-	"deallocation": "PostFilter of DynamicResources: it stands beside the reasons of the filters", "deletion of ResourceClaim completed": "PostFilter of DynamicResources",
+	"deallocation": "PostFilter of DynamicResources: it is next to the reasons of the filters", "deletion of ResourceClaim completed": "PostFilter of DynamicResources",
 	"no new claims to deallocate": "PostFilter of DynamicResources", "still not schedulable": "PostFilter of DynamicResources", "plugin disabled": "PostFilter of DynamicResources",
 	"unreserved for PodGroup": "PostFilter of DynamicResources", "No preemption victims found": "PostFilter of DefaultPreemption", "preemption: ": "what the texts of DefaultPreemption begin with",
 	"resources not found": "a fault of the scheduler", "empty shared lister": "a fault of the scheduler",
