@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // drain plans the drain of a node and reserves the room that it needs.
@@ -24,7 +25,7 @@ func (r *planning) drain(n *cluster.Node) (cluster.Drain, bool) {
 		return cluster.Drain{}, false
 	}
 	t := r.try(n)
-	t.fill(r.archBound(n), allOrNothing)
+	t.fill(r.leavers(n), allOrNothing)
 	if len(t.left) > 0 || !t.feasible() {
 		t.noteNowhere(n)
 		t.rollback()
@@ -42,7 +43,7 @@ func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 	if !r.config.Replace || r.spare <= 0 || !r.budget.allows(len(n.Pods)) || slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !r.movable(&p) }) {
 		return cluster.Drain{}, false
 	}
-	used := n.Used()
+	used := asked(n)
 	var best *cluster.Flavor
 	for i := range r.state.Flavors {
 		f := &r.state.Flavors[i]
@@ -66,6 +67,14 @@ func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 		Node: n.Name, Method: r.config.Method, Reason: reason,
 		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
 	}, true
+}
+
+// asked returns the total requests of the pods of a node on another node.
+func asked(n *cluster.Node) (sum packing.Size) {
+	for i := range n.Pods {
+		sum = sum.Plus(n.Pods[i].Elsewhere().Size)
+	}
+	return sum
 }
 
 // choice is one way to drain a node: the first pods that a trial has moved leave by these methods, all others are
@@ -98,7 +107,7 @@ func (r *planning) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 		r.note(n, "its pods end in %v, and the node is paid until then anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
 	}
-	e.must = slices.DeleteFunc(r.archBound(n), func(p cluster.Pod) bool {
+	e.must = slices.DeleteFunc(r.leavers(n), func(p cluster.Pod) bool {
 		waits := r.ways(&p).Has(cluster.Wait)
 		if waits {
 			e.may = append(e.may, p)

@@ -188,7 +188,7 @@ func (x *exchanger) reserve(plan cluster.Plan) {
 		for _, m := range d.Moves {
 			at := slices.IndexFunc(from.node.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })
 			if to := x.byName[m.Target]; at >= 0 && to != nil && m.Method != cluster.Wait {
-				pods, targets = append(pods, from.node.Pods[at]), append(targets, to)
+				pods, targets = append(pods, from.node.Pods[at].Elsewhere()), append(targets, to)
 			}
 		}
 		t := x.tryMoving(from.node, pods)

@@ -159,7 +159,7 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 func (t *trial) movingPods() []cluster.Pod {
 	var all []cluster.Pod
 	for _, from := range t.from {
-		all = append(all, slices.DeleteFunc(t.archBound(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
+		all = append(all, slices.DeleteFunc(t.leavers(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
 	}
 	return all
 }

@@ -136,6 +136,7 @@ func (b *improvement) candidates() (all []candidate) {
 			if c.way = b.wayOf(&c.pod); c.way == cluster.Wait {
 				continue
 			}
+			c.pod = c.pod.Elsewhere()
 			if c.way == cluster.Migrate && c.pod.Arch == "" {
 				c.pod.Arch = from.node.Arch
 			}

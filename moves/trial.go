@@ -65,12 +65,13 @@ func (r *planning) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	return &trial{planning: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
-// archBound returns the pods of a node with their architecture bound where needed: the state of a pod that may be
-// migrated can only continue on its current architecture.
-func (r *planning) archBound(n *cluster.Node) []cluster.Pod {
+// leavers returns the pods of a node as they would be on other nodes. Their architecture is bound where needed: the state
+// of a pod that may be migrated can only continue on its current architecture.
+func (r *planning) leavers(n *cluster.Node) []cluster.Pod {
 	t := trial{planning: r}
 	all := slices.Clone(n.Pods)
 	for i := range all {
+		all[i] = all[i].Elsewhere()
 		if p := &all[i]; p.Arch == "" && r.ways(p).Has(cluster.Migrate) && (r.config.Worthwhile || t.way(p) == cluster.Migrate) {
 			p.Arch = n.Arch
 		}

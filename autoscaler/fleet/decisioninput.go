@@ -137,7 +137,7 @@ func (o *observation) inputDrains(leaving map[string][]leaver) []fleetdecide.Dra
 		d := fleetdecide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: o.needed[name]}
 		for _, l := range pods {
 			kind, _ := class.OfPod(l.pod)
-			p := fleetdecide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil}
+			p := fleetdecide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil, Controller: world.Controller(l.pod), Evicted: l.step.Do == drain.Evict}
 			if start := l.pod.Status.StartTime; start != nil {
 				p.Resided = max(0, o.now.Sub(start.Time))
 			}

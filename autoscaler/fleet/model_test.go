@@ -81,8 +81,9 @@ type model struct {
 	applied bool                    // whether that write still takes effect
 	before  func(what string) error // is called before each write, and may refuse it
 	refuses func() (refused, done bool)
-	sick    bool          // nodes never become ready
-	goes    time.Duration // how long released machines stay, empty
+	sick    bool                  // nodes never become ready
+	goes    time.Duration         // how long released machines stay, empty
+	creates func(pod *corev1.Pod) // what controllers create in place of evicted pods; nil: the same
 	// promised is how much less than their flavor nodes have, taints are those that they start with.
 	promised packing.Size
 	taints   []corev1.Taint
@@ -479,6 +480,10 @@ func (m *model) evict(ctx context.Context, o client.Object) error {
 		return err
 	}
 	pod.Name, pod.ResourceVersion, pod.Spec.NodeName, pod.Status = pod.Name+"-again", "", "", corev1.PodStatus{}
+	pod.UID, pod.CreationTimestamp = types.UID(pod.Name), metav1.NewTime(m.clock.Now())
+	if m.creates != nil {
+		m.creates(pod)
+	}
 	return m.client.Create(ctx, pod)
 }
 

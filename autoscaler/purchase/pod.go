@@ -34,9 +34,9 @@ type Pod struct {
 	OnlyBought bool
 }
 
-// PodOf converts a pod for the planner. A pod with a guessed runtime gets no runtime.
+// PodOf converts a pod for the planner, with the requests of its successor. A pod with a guessed runtime gets no runtime.
 func PodOf(p *cluster.Pod) Pod {
-	pod := Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
+	pod := Pod{Item: p.Elsewhere().Item, Arch: p.Arch, Demands: p.Demands}
 	if p.Guessed {
 		pod.Runtime = 0
 	}

@@ -107,7 +107,7 @@ func (c *scene) outgrows(m *mix, flavors []Flavor) bool {
 		}
 		for j := range c.nodes[i].Pods {
 			p := &c.nodes[i].Pods[j]
-			if !slices.ContainsFunc(flavors, func(f Flavor) bool { return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) }) {
+			if !slices.ContainsFunc(flavors, func(f Flavor) bool { return p.Elsewhere().Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) }) {
 				return true
 			}
 		}

@@ -131,7 +131,7 @@ func (m *moved) apply(s *cluster.State, d fleetdecide.FleetDecision) bool {
 		from := &s.Nodes[at[drain.Node]]
 		pods := make(map[string]cluster.Pod, len(from.Pods))
 		for _, p := range from.Pods {
-			pods[p.Name] = p
+			pods[p.Name] = p.Elsewhere()
 		}
 		for _, move := range drain.Moves {
 			to := &s.Nodes[at[move.Target]]

@@ -22,6 +22,12 @@ type Pod struct {
 	// Guessed means that the Runtime of a batch pod is a default because nothing is known about it. The pod is not
 	// expected to end soon.
 	Guessed bool
+	// Successor is what the pod requests that a controller would create in place of this one after an eviction. It is
+	// nil if that is Size.
+	Successor *packing.Size
+	// Controller identifies the controller that would create that pod, for people too. It is empty if there is none, or
+	// if the caller does not need it.
+	Controller string
 	// Class is batch or service.
 	Class class.Class
 	// Arch is the CPU architecture that the pod needs, as in GOARCH; empty means any.
@@ -57,6 +63,14 @@ type Pod struct {
 	// Both are empty if the caller does not need them.
 	Namespace string
 	Images    []string
+}
+
+// Elsewhere returns the pod that would be on another node in place of this one. Its size is that of the successor.
+func (p Pod) Elsewhere() Pod {
+	if p.Successor != nil {
+		p.Size, p.Successor = *p.Successor, nil
+	}
+	return p
 }
 
 // Scheduled compares pods in scheduling order: services by size first, then batch pods by runtime.

@@ -31,6 +31,8 @@ type View struct {
 	moving   map[types.UID]bool                  // the pods that Migrations in progress move
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
 
+	successors successors
+
 	// forbidding are the PodDisruptionBudgets that allow no disruption, by namespace. without, if not nil, is the name
 	// of one to ignore, or "" for all.
 	forbidding map[string][]forbidding
@@ -50,6 +52,7 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 		peers: w.findPeers(), moving: w.moving(), forbidding: forbiddingBudgets(w.Budgets),
 	}
 	v.readDaemons()
+	v.readSuccessors()
 	reserved := w.reserved()
 	for i := range w.Pods {
 		pod := &w.Pods[i]
@@ -178,11 +181,14 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	kind, _ := class.OfPod(pod) // an invalid label counts as no label
 	size, _ := Requests(pod)
-	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod)}
+	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod), Controller: Controller(pod)}
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
 		p.Fixed = p.Ways == 0
+		if !v.copied(pod, exit) {
+			p.Successor = v.successor(pod)
+		}
 	}
 	switch {
 	case kind != class.Batch:

@@ -3,6 +3,7 @@ package fleetdecide
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,6 +44,10 @@ type LeavingPod struct {
 	Resided time.Duration
 	// Stays is why the pod will not leave; empty if it leaves or ends.
 	Stays string
+	// Controller identifies the controller that replaces the pod, as in [cluster.Pod]. Evicted reports that the pod leaves
+	// by an eviction.
+	Controller string
+	Evicted    bool
 }
 
 // stays returns why a pod will not leave its node, which has been cordoned for the time closed, or "".
@@ -50,6 +55,9 @@ type LeavingPod struct {
 // An evicted pod of a service is restarted at once. If it tolerates cordoned nodes, it may come back to this one. It
 // then stays, and so does the node, because it would be evicted again and again.
 func (r *planning) stays(p *LeavingPod, closed time.Duration) string {
+	if p.Evicted && !p.Going && r.staysLike(p.Controller) {
+		return noRoomAgain
+	}
 	if p.Class != class.Service || p.Going || p.Stays != "" {
 		return p.Stays
 	}
@@ -93,6 +101,7 @@ func (r *planning) drains() {
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
 				r.actions.Ask = append(r.actions.Ask, d.Node)
+				r.asks(d)
 			}
 		case elapsed < r.c.ReleaseDelay:
 			r.wake(r.c.ReleaseDelay - elapsed)
@@ -227,4 +236,75 @@ func (r *planning) wants(d *Draining, claimed map[string]bool) (first string) {
 		}
 	}
 	return cmp.Or(d.Needed, first)
+}
+
+// evicted is the outcome of the evictions of a controller's pods.
+type evicted struct {
+	// asked is when an eviction was first requested whose result is not known yet; zero if there is none.
+	asked time.Time
+	// until is how long no further pod of the controller is evicted, because the pod that replaced an evicted one found no
+	// room. times is how often that has happened in a row.
+	until time.Time
+	times int
+}
+
+// asks records that pods on a drained node are asked to leave.
+func (r *planning) asks(d *Draining) {
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if p.Controller == "" || !p.Evicted {
+			continue
+		}
+		e := r.m.evicted[p.Controller]
+		if e.asked.IsZero() {
+			e.asked = r.now
+		}
+		r.m.evicted[p.Controller] = e
+	}
+}
+
+// learnSuccessors learns which controllers create pods that found no room in place of evicted ones. The pods that they
+// create request more than is known: for example, all are resized after their start, or a webhook that adds a container
+// was installed after the evicted pod was created. Without a back-off, the next pod would be evicted as soon as it may be.
+func (r *planning) learnSuccessors() {
+	for i := range r.state.Pending {
+		p := &r.state.Pending[i]
+		e, is := r.m.evicted[p.Controller]
+		if !is || e.asked.IsZero() || r.now.Add(-p.Waited).Before(e.asked) {
+			continue
+		}
+		e.until = r.now.Add(r.keptFor() << min(e.times, mostDoublings))
+		e.asked = time.Time{}
+		e.times++
+		r.m.evicted[p.Controller] = e
+		r.recordEvent(Event{true, v1alpha1.FleetReasonDrainCancelled, v1alpha1.ActionUncordon, fmt.Sprintf(
+			"pods of %s are kept for %v: pod %s replaces an evicted one and found no room", p.Controller, e.until.Sub(r.now), p.Name)})
+	}
+	maps.DeleteFunc(r.m.evicted, func(_ string, e evicted) bool {
+		fits := !e.asked.IsZero() && r.now.Sub(e.asked) > r.c.DrainTimeout // what replaced the pod has been scheduled
+		return fits || e.asked.IsZero() && r.now.Sub(e.until) > r.keptFor()<<min(e.times, mostDoublings)
+	})
+	for i := range r.state.Nodes {
+		n := &r.state.Nodes[i]
+		owned := false
+		for j := range n.Pods {
+			if !r.staysLike(n.Pods[j].Controller) {
+				continue
+			}
+			if !owned {
+				owned, n.Pods = true, slices.Clone(n.Pods)
+			}
+			n.Pods[j].Fixed, n.Pods[j].Held = true, noRoomAgain
+		}
+	}
+}
+
+// noRoomAgain is why a pod stays although it may be evicted.
+const noRoomAgain = "a pod that replaced another one of its controller found no room"
+
+// staysLike reports whether the pods of a controller are not evicted now. A clock that was ahead does not prolong that.
+func (r *planning) staysLike(controller string) bool {
+	e, is := r.m.evicted[controller]
+	left := e.until.Sub(r.now)
+	return is && left > 0 && left <= r.keptFor()<<mostDoublings
 }

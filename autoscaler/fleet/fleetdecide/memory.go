@@ -31,6 +31,8 @@ type Memory struct {
 	// kept are the nodes that could not be drained, stillCordoned those that could not be uncordoned, by name.
 	kept          map[string]kept
 	stillCordoned map[string]bool
+	// evicted is the outcome of evictions, by controller.
+	evicted map[string]evicted
 	// lost is the time since which the node of a machine has been missing, by machine.
 	lost map[string]time.Time
 	// decided is the time of the first decision about a pending pod, by pod name.
@@ -49,6 +51,7 @@ func NewMemory(config moves.DrainConfig, backOff time.Duration, now time.Time) *
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
 		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, stillCordoned: map[string]bool{}, lost: map[string]time.Time{},
+		evicted: map[string]evicted{},
 		leaving: map[string]time.Time{}, missing: map[string]*stall{},
 	}
 }

@@ -199,6 +199,7 @@ func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	r.settle()
 	r.fitImages()
 	r.learn()
+	r.learnSuccessors()
 	r.abandon()
 	if !c.SkipDrains {
 		r.drains()

@@ -1,6 +1,9 @@
 package constraint
 
 import (
+	"maps"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -32,4 +35,45 @@ func Requests(pod *corev1.Pod) (milliCPU, memoryBytes int64, extended map[corev1
 		}
 	}
 	return milliCPU, memoryBytes, extended
+}
+
+// DefaultRequests sets the requests that the API server sets when a pod is created, but not in the template of a
+// controller: missing requests of a container are its limits. Missing requests of the pod as a whole are those of its
+// containers, or its limits if no container has any. It changes the spec, but no quantity that the spec shares.
+func DefaultRequests(spec *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			r.Requests = withMissing(r.Requests, r.Limits, func(corev1.ResourceName) bool { return true })
+		}
+	}
+	whole := spec.Resources
+	if whole == nil || len(whole.Limits) == 0 {
+		return
+	}
+	whole = whole.DeepCopy()
+	parts := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{})
+	whole.Requests = withMissing(whole.Requests, parts, func(name corev1.ResourceName) bool {
+		return resourcehelper.IsSupportedPodLevelResource(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	})
+	whole.Requests = withMissing(whole.Requests, whole.Limits, resourcehelper.IsSupportedPodLevelResource)
+	spec.Resources = whole
+}
+
+// withMissing returns the list with the applicable amounts of others that it lacks. It changes neither.
+func withMissing(list, others corev1.ResourceList, applies func(corev1.ResourceName) bool) corev1.ResourceList {
+	own := false
+	for name, amount := range others {
+		if _, has := list[name]; has || !applies(name) {
+			continue
+		}
+		if !own {
+			own, list = true, maps.Clone(list)
+		}
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[name] = amount
+	}
+	return list
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
@@ -165,4 +166,37 @@ func TestAPodThatIsBeingResizedTakesTheRoomThatItHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDefaultRequestsAreThoseThatTheAPIServerSets compares with the defaults of the API server itself.
+func TestDefaultRequestsAreThoseThatTheAPIServerSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amounts := func() corev1.ResourceList { // in a valid pod, requests and limits of huge pages are equal
+			list := drawResources(t)
+			delete(list, "hugepages-2Mi")
+			return list
+		}
+		draw := func(name string) corev1.Container {
+			return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: amounts(), Limits: amounts()}}
+		}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{draw("a"), draw("b")}, InitContainers: []corev1.Container{draw("i")}}}
+		if oneIn(t, "sidecar", 2) {
+			pod.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		}
+		if oneIn(t, "pod level", 2) {
+			pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts(), Limits: amounts()}
+		}
+		want, before := pod.DeepCopy(), pod.DeepCopy()
+		corev1defaults.SetDefaults_Pod(want)
+		got := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
+		constraint.DefaultRequests(&got.Spec)
+		type sizes struct {
+			CPU, Memory int64
+			Others      map[corev1.ResourceName]int64
+		}
+		of := func(p *corev1.Pod) (s sizes) { s.CPU, s.Memory, s.Others = constraint.Requests(p); return s }
+		if diff := cmp.Diff(of(want), of(got)); diff != "" {
+			t.Fatalf("%+v\n(-want +got):\n%s", before.Spec, diff)
+		}
+	})
 }
