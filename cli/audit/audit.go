@@ -30,9 +30,12 @@ type Input struct {
 	// Pending is the number of pods without a node. No figure includes them.
 	Pending int
 	// Source describes the prices of machines for sale: a list and its region, the user's prices,
-	// or those of the nodes. Notes are sentences about assumptions and omissions, the most important first.
-	Source string
-	Notes  []string
+	// or those of the nodes. Pricing are sentences about which prices are used for which nodes, and what would price the
+	// others. Notes are sentences about other assumptions and omissions. Both have the most important first.
+	Source         string
+	Pricing, Notes []string
+	// ByLabel is the key of the pod label by whose values the bill is divided; empty for none.
+	ByLabel string
 	// MostObstacles is the maximum number of obstacles of each sort whose cost is computed, those
 	// with pods on the most expensive nodes first. The others are only counted.
 	MostObstacles int
@@ -46,8 +49,10 @@ type Node struct {
 	// Node contains the node's room minus that of DaemonSet pods and static pods, the other pods,
 	// and its price. A pod that cannot be moved now is Fixed.
 	cluster.Node
-	// InstanceType is its instance type; empty if unknown.
-	InstanceType string
+	// InstanceType is its instance type; empty if unknown. CapacityType is [Spot] or [OnDemand].
+	InstanceType, CapacityType string
+	// Requests are what groups of its pods request, DaemonSet pods included: see [Allocation].
+	Requests []Request
 	// Whole and WholePods are its room for all pods, AllPods is the number of all pods and
 	// Requested is the sum of their requests, including DaemonSet pods.
 	Whole, Requested   packing.Size
@@ -66,9 +71,16 @@ type Node struct {
 type Flavor struct {
 	cluster.Flavor
 	// InstanceType is its instance type. Several flavors may have one instance type, with different
-	// zones or labels.
-	InstanceType string
+	// zones or labels. CapacityType is [Spot] or [OnDemand].
+	InstanceType, CapacityType string
 }
+
+// The capacity types: how a machine is sold.
+const (
+	OnDemand = "on-demand"
+	// Spot machines may be taken by the cloud provider at any time.
+	Spot = "spot"
+)
 
 // Obstacle is a demand that may make the cluster more expensive. Exactly one of Ways and Demands is
 // set.
@@ -93,16 +105,18 @@ type Bill struct {
 	PerHour  dollars.Amount `json:"perHour"`
 	PerMonth dollars.Amount `json:"perMonth"`
 	Nodes    int            `json:"nodes"`
-	// Machines are sorted by instance type, then price.
+	// Machines are sorted by instance type, architecture, capacity type, then price.
 	Machines []Count `json:"machines"`
 	// MilliCPU is the CPU of the machines that pods can request, without that of DaemonSet pods and
 	// static pods.
 	MilliCPU int64 `json:"-"`
 }
 
-// Count is a number of machines of an instance type, at one price.
+// Count is a number of machines of an instance type, architecture and capacity type, at one price.
 type Count struct {
 	InstanceType string         `json:"instanceType"`
+	Arch         string         `json:"arch"`
+	CapacityType string         `json:"capacityType"`
 	Count        int            `json:"count"`
 	PricePerHour dollars.Amount `json:"pricePerHour"` // of one machine
 }
@@ -111,9 +125,16 @@ type Count struct {
 // nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous. No list is nil. Scripts
 // read it as JSON, with money in dollars: fields may be added but never renamed.
 type Result struct {
-	// Source and Notes are those of the input.
-	Source string   `json:"source"`
-	Notes  []string `json:"notes"`
+	// Source, Pricing and Notes are those of the input.
+	Source  string   `json:"source"`
+	Pricing []string `json:"pricing"`
+	Notes   []string `json:"notes"`
+	// Nodes and Pods are the numbers of all nodes, and of all pods on them. Priced are the numbers of nodes with a known
+	// price and of all pods on them: no sum has others.
+	Nodes       int `json:"nodes"`
+	PricedNodes int `json:"pricedNodes"`
+	Pods        int `json:"pods"`
+	PricedPods  int `json:"pricedPods"`
 	// Now is the current bill, and Moved is the bill after moves alone.
 	Now   Bill `json:"now"`
 	Moved Bill `json:"moved"`
@@ -129,11 +150,14 @@ type Result struct {
 	// nodes that are released.
 	Moves   int      `json:"moves"`
 	Emptied []string `json:"emptied"`
-	// Pods is the number of pods in the figures, without those of DaemonSets and static pods, MilliCPU is the CPU
-	// that they request, and Pending is the number of pods without a node.
-	Pods     int   `json:"pods"`
-	MilliCPU int64 `json:"-"`
-	Pending  int   `json:"pending"`
+	// PlannedPods is the number of pods that machines are planned for: those on priced nodes, without those of DaemonSets
+	// and static pods. MilliCPU is the CPU that they request, and Pending is the number of pods without a node.
+	PlannedPods int   `json:"plannedPods"`
+	MilliCPU    int64 `json:"-"`
+	Pending     int   `json:"pending"`
+	// ByNamespace divides Now by namespace, and ByLabel by the values of Input.ByLabel; nil without one.
+	ByNamespace Allocation  `json:"byNamespace"`
+	ByLabel     *Allocation `json:"byLabel,omitempty"`
 	// Requested is how full the priced nodes are, and Used is how much of the measured ones is in use; nil if none
 	// is measured.
 	Requested Shares  `json:"requested"`
@@ -165,10 +189,17 @@ type Stay struct {
 // computed.
 func Audit(in Input) Result {
 	c := newScene(in)
-	r := Result{Source: in.Source, Notes: jsondoc.List(in.Notes), Pending: in.Pending, Unpriced: jsondoc.List(c.unpriced)}
+	r := Result{
+		Source: in.Source, Pricing: jsondoc.List(in.Pricing), Notes: jsondoc.List(in.Notes), Pending: in.Pending, Unpriced: jsondoc.List(c.unpriced),
+		Nodes: len(in.Nodes), PricedNodes: len(c.nodes), PricedPods: allPods(c.nodes), Pods: allPods(in.Nodes),
+	}
 	r.Requested, r.Used = fullness(c.nodes)
-	r.Pods, r.MilliCPU = c.pods()
+	r.PlannedPods, r.MilliCPU = c.pods()
 	r.Now = c.now()
+	r.ByNamespace = c.allocation("namespace", func(q *Request) string { return q.Namespace })
+	if in.ByLabel != "" {
+		r.ByLabel = new(c.allocation("label "+in.ByLabel, func(q *Request) string { return q.Label }))
+	}
 	var after moved
 	var mix mix
 	each(2, func(i int) {
@@ -252,6 +283,14 @@ func newScene(in Input) *scene {
 
 func (c *scene) stopped() bool { return c.in.Stop != nil && c.in.Stop() }
 
+// allPods returns the number of all pods on nodes.
+func allPods(nodes []Node) (n int) {
+	for i := range nodes {
+		n += int(nodes[i].AllPods)
+	}
+	return n
+}
+
 // pods returns the number of pods on priced nodes and the CPU that they request, without DaemonSet
 // pods and static pods.
 func (c *scene) pods() (n int, milliCPU int64) {
@@ -265,23 +304,28 @@ func (c *scene) pods() (n int, milliCPU int64) {
 // now returns the current bill.
 func (c *scene) now() Bill { return billOf(c.nodes) }
 
-// billOf returns the bill of nodes. The counts are sorted by instance type, then price.
+// billOf returns the bill of nodes. The counts are sorted by instance type, architecture, capacity type, then price.
 func billOf(nodes []Node) Bill {
 	var b Bill
 	for i := range nodes {
-		b.add(nodes[i].InstanceType, nodes[i].MicroDollarsPerHour, nodes[i].Capacity.MilliCPU)
+		b.addNode(&nodes[i])
 	}
 	return b.sorted()
 }
 
-func (b *Bill) add(instanceType string, microDollars, milliCPU int64) {
-	price := dollars.Amount(microDollars)
-	b.PerHour, b.PerMonth, b.MilliCPU = b.PerHour+price, b.PerMonth+HoursPerMonth*price, b.MilliCPU+milliCPU
+func (b *Bill) addNode(n *Node) {
+	b.add(Count{InstanceType: n.InstanceType, Arch: n.Arch, CapacityType: n.CapacityType}, n.MicroDollarsPerHour, n.Capacity.MilliCPU)
+}
+
+// add adds one machine.
+func (b *Bill) add(of Count, microDollars, milliCPU int64) {
+	of.PricePerHour = dollars.Amount(microDollars)
+	b.PerHour, b.PerMonth, b.MilliCPU = b.PerHour+of.PricePerHour, b.PerMonth+HoursPerMonth*of.PricePerHour, b.MilliCPU+milliCPU
 	b.Nodes++
-	at := slices.IndexFunc(b.Machines, func(c Count) bool { return c.InstanceType == instanceType && c.PricePerHour == price })
+	at := slices.IndexFunc(b.Machines, func(c Count) bool { c.Count = 0; return c == of })
 	if at < 0 {
 		at = len(b.Machines)
-		b.Machines = append(b.Machines, Count{InstanceType: instanceType, PricePerHour: price})
+		b.Machines = append(b.Machines, of)
 	}
 	b.Machines[at].Count++
 }
@@ -289,7 +333,8 @@ func (b *Bill) add(instanceType string, microDollars, milliCPU int64) {
 func (b Bill) sorted() Bill {
 	b.Machines = jsondoc.List(b.Machines)
 	slices.SortFunc(b.Machines, func(x, y Count) int {
-		return cmp.Or(cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.PricePerHour, y.PricePerHour))
+		return cmp.Or(cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.Arch, y.Arch), cmp.Compare(x.CapacityType, y.CapacityType),
+			cmp.Compare(x.PricePerHour, y.PricePerHour))
 	})
 	return b
 }

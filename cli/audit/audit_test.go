@@ -109,8 +109,8 @@ func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	free := nodeOf("free", small, "x") // with room for p
 	free.Unpriced = "nobody says"
 	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
-	if r.Now.PerHour != 100_000 || r.Now.Nodes != 1 || r.Pods != 1 || r.Requested.Nodes != 1 || r.Requested.CPU != 0.5 {
-		t.Errorf("now %+v of %d pods, want one small machine with one", r.Now, r.Pods)
+	if r.Now.PerHour != 100_000 || r.Now.Nodes != 1 || r.PlannedPods != 1 || r.Nodes != 2 || r.PricedNodes != 1 || r.Pods != 2 || r.PricedPods != 1 || r.Requested.Nodes != 1 || r.Requested.CPU != 0.5 {
+		t.Errorf("now %+v of %d pods, want one small machine with one, of two nodes with two pods", r.Now, r.PlannedPods)
 	}
 	if diff := cmp.Diff([]Stay{{"free", "small", "nobody says"}}, r.Unpriced); diff != "" {
 		t.Errorf("unpriced (-want +got):\n%s", diff)

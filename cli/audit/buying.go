@@ -95,7 +95,7 @@ func (c *scene) mixOf(r purchase.Result, stays map[int]string) mix {
 	m := mix{stays: stays}
 	for _, i := range slices.Sorted(maps.Keys(stays)) {
 		n := &c.nodes[i]
-		m.bill.add(n.InstanceType, n.MicroDollarsPerHour, n.Capacity.MilliCPU)
+		m.bill.addNode(n)
 		m.staying = append(m.staying, Stay{n.Name, n.InstanceType, stays[i]})
 	}
 	m.bound = m.bill.PerHour + dollars.Amount(r.LowerBoundMicroDollarsPerHour)
@@ -105,7 +105,7 @@ func (c *scene) mixOf(r purchase.Result, stays map[int]string) mix {
 	}
 	for i := range r.Machines {
 		f := flavors[r.Machines[i].Flavor]
-		m.bill.add(f.InstanceType, f.MicroDollarsPerHour, f.Size.MilliCPU)
+		m.bill.add(Count{InstanceType: f.InstanceType, Arch: f.Arch, CapacityType: f.CapacityType}, f.MicroDollarsPerHour, f.Size.MilliCPU)
 	}
 	m.bill = m.bill.sorted()
 	return m

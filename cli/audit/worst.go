@@ -17,15 +17,17 @@ const mostWorst = 10
 type Worst struct {
 	Node         string         `json:"node"`
 	InstanceType string         `json:"instanceType,omitempty"`
+	CapacityType string         `json:"capacityType,omitempty"`
 	PerHour      dollars.Amount `json:"perHour"`
-	// IdlePerHour is the price of the room that no pod requests: the price times one minus the mean of the
-	// requested shares of CPU and memory.
+	// IdlePerHour is the price of the room that no pod requests: the price times one minus Utilization.
 	IdlePerHour dollars.Amount `json:"idlePerHour"`
 	// Requested is how full it is, Used is how much of it is in use, nil if it is not measured, and Pods is the
 	// number of pods without DaemonSet pods and static pods.
 	Requested Shares  `json:"requested"`
 	Used      *Shares `json:"used,omitempty"`
 	Pods      int     `json:"pods"`
+	// Utilization is the mean of the requested shares of CPU and memory, from 0 to 1.
+	Utilization float64 `json:"utilization"`
 	// Emptied reports whether moves alone empty it. Remedy describes what would empty it.
 	Emptied bool   `json:"emptied"`
 	Remedy  string `json:"remedy"`
@@ -37,12 +39,14 @@ func (c *scene) worst(after moved) []Worst {
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		w := Worst{
-			Node: n.Name, InstanceType: n.InstanceType, PerHour: dollars.Amount(n.MicroDollarsPerHour), Pods: len(n.Pods), Requested: sharesOf(n.Requested, n.Whole, 1),
+			Node: n.Name, InstanceType: n.InstanceType, CapacityType: n.CapacityType, PerHour: dollars.Amount(n.MicroDollarsPerHour),
+			Pods: len(n.Pods), Requested: sharesOf(n.Requested, n.Whole, 1),
 		}
+		w.Utilization = (min(1, w.Requested.CPU) + min(1, w.Requested.Memory)) / 2
 		if n.Use != nil {
 			w.Used = new(sharesOf(*n.Use, n.Whole, 1))
 		}
-		w.IdlePerHour = dollars.Amount(float64(n.MicroDollarsPerHour) * max(0, 1-(w.Requested.CPU+w.Requested.Memory)/2))
+		w.IdlePerHour = w.PerHour - n.share(n.Requested)
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b Worst) int { return cmp.Compare(b.IdlePerHour, a.IdlePerHour) })

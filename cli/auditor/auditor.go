@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,11 +27,16 @@ import (
 type Options struct {
 	// Now is when the objects were read. Required.
 	Now time.Time
-	// Prices are the user's own prices, by instance type. They take precedence over list prices.
-	Prices []catalogue.Price
+	// Pricing is what the user states about prices.
+	Pricing
 	// InstanceTypes are patterns of instance types that may be bought besides those of the nodes,
 	// in the syntax of catalogue.Choose.
 	InstanceTypes []string
+	// Archs are CPU architectures, as in GOARCH, for which all images are expected to exist, besides those on which they
+	// were seen.
+	Archs []string
+	// ByLabel is as in [audit.Input].
+	ByLabel string
 }
 
 // Of returns the input of an audit of the objects.
@@ -44,8 +50,10 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, er
 	for name := range w.Nodes {
 		b.view.EvictServices(name, v1alpha1.EvictServicesOptOut)
 	}
-	b.pricer = NewPricer(from, o.Prices)
+	b.ByLabel = o.ByLabel
+	b.pricer = NewPricer(from, o.Pricing)
 	b.readUse()
+	b.readImages()
 	b.readNodes()
 	if err := b.readMarket(); err != nil {
 		return nil, err
@@ -53,6 +61,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, er
 	b.readFlavors()
 	b.readObstacles()
 	b.countPending()
+	b.notePrices()
 	b.note(derived)
 	in := b.Input // a pointer into b would keep all objects in memory
 	return &in, nil
@@ -66,7 +75,10 @@ type observer struct {
 	view    *world.View
 	pricer  *Pricer
 	use     map[string]packing.Size
+	images  images
+	archs   map[string]bool // that machines may have
 	forSale []*catalogue.Flavor
+	omitted omitted
 	workers []worker // nodes whose instance type can be bought, by name
 }
 
@@ -90,13 +102,15 @@ func (b *observer) readNodes() {
 	for i := range b.objects.Nodes {
 		node := &b.objects.Nodes[i]
 		price, unpriced := b.pricer.Price(node)
-		n := cluster.Node{Name: node.Name, Flavor: InstanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
+		kind := typeOf(node)
+		n := cluster.Node{Name: node.Name, Flavor: kind, Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
 		stays := ""
 		if controlPlane(node) {
 			stays = "it is a control plane node"
 			n.Kept, n.KeptFor = true, stays
 		}
-		all := audit.Node{Node: b.view.Node(node, n), InstanceType: InstanceType(node), Unpriced: unpriced, Stays: stays}
+		all := audit.Node{Node: b.view.Node(node, n), InstanceType: kind, CapacityType: capacityType(node), Unpriced: unpriced, Stays: stays}
+		all.Arch = archOf(node)
 		allocatable := node.Status.Allocatable
 		all.Whole = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
 		all.WholePods = allocatable.Pods().Value()
@@ -104,7 +118,7 @@ func (b *observer) readNodes() {
 		if used, measured := b.use[node.Name]; measured {
 			all.Use = &used
 		}
-		if unpriced == "" && stays == "" && all.InstanceType != "" {
+		if unpriced == "" && stays == "" && all.InstanceType != "" && all.Arch != "" {
 			b.workers = append(b.workers, worker{node, price})
 		}
 		b.Nodes = append(b.Nodes, all)
@@ -118,21 +132,28 @@ func (b *observer) readPods(n *audit.Node) {
 	for i := range n.Pods {
 		at[n.Pods[i].Name] = i
 	}
+	groups := map[[2]string]audit.Request{}
 	for _, pod := range b.view.On(n.Name) {
 		size, _ := world.Requests(pod)
-		n.Requested.MilliCPU += size.MilliCPU
-		n.Requested.MemoryBytes += size.MemoryBytes
+		n.Requested = n.Requested.Plus(size)
 		n.AllPods++
+		key := [2]string{pod.Namespace, pod.Labels[b.ByLabel]}
+		group := groups[key]
+		groups[key] = audit.Request{Namespace: key[0], Label: key[1], Pods: group.Pods + 1, Size: group.Size.Plus(size)}
 		i, is := at[world.PodName(pod)]
 		if !is {
 			continue // a DaemonSet pod or a static pod
 		}
+		b.bindArch(&n.Pods[i], n.Arch)
 		demands, held := b.view.Successor(pod)
 		if held == "" {
 			n.Pods[i].Demands = demands
 		} else if n.Stays == "" {
 			n.Stays = fmt.Sprintf("no machine is planned for its pod %s: %s", n.Pods[i].Name, held)
 		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }) {
+		n.Requests = append(n.Requests, groups[key])
 	}
 }
 
@@ -152,6 +173,16 @@ func controlPlane(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// typeOf returns the instance type of a node. A node without one has that of its size, such as 4cpu-16gib; empty if the
+// size is unknown, too.
+func typeOf(node *corev1.Node) string {
+	kind, size := InstanceType(node), capacityOf(node)
+	if kind != "" || size.MilliCPU <= 0 || size.MemoryBytes <= 0 {
+		return kind
+	}
+	return fmt.Sprintf("%vcpu-%.0fgib", float64(size.MilliCPU)/1000, float64(size.MemoryBytes)/(1<<30))
 }
 
 // InstanceType returns the instance type of a node; empty if unknown.

@@ -63,7 +63,7 @@ func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 
 func observed(t *testing.T, o *objects.Objects, prices ...catalogue.Price) *audit.Input {
 	t.Helper()
-	seen, err := Of(context.Background(), o, Options{Now: now, Prices: prices})
+	seen, err := Of(context.Background(), o, Options{Now: now, Pricing: Pricing{Own: prices}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +146,10 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "germanywestcentral", "azure:///x"
 	}
 	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
-	want := "No list prices of azure in germanywestcentral are included: nodes there have those of westeurope, the nearest region with prices."
-	if !slices.Contains(seen.Notes, want) || seen.Source != "list prices of azure in westeurope" {
-		t.Errorf("notes %q, source %q; want %q", seen.Notes, seen.Source, want)
+	want := "No list prices of azure in germanywestcentral are included: 1 node there has those of westeurope, the nearest region with prices; " +
+		"--region selects another, and --prices states yours."
+	if !slices.Contains(seen.Pricing, want) || seen.Source != "list prices of azure in westeurope" {
+		t.Errorf("prices %q, source %q; want %q", seen.Pricing, seen.Source, want)
 	}
 	if seen.Nodes[0].MicroDollarsPerHour == 0 {
 		t.Errorf("it has no price: %s", seen.Nodes[0].Unpriced)
@@ -374,7 +375,7 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
 		}
 	}
-	want := "No PersistentVolumeClaims were read: the nodes of 1 pods with such claims stay as they are."
+	want := "No PersistentVolumeClaims were read: the nodes of 1 pod with such claims stay as they are."
 	if !slices.Contains(seen.Notes, want) {
 		t.Errorf("notes %q, want %q", seen.Notes, want)
 	}

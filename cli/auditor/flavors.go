@@ -28,6 +28,9 @@ type machine struct {
 	price   int64
 	labels  map[string]string // labels that pods refer to and that depend on the type
 	seen    bool              // a node of it exists
+	sold    string            // its capacity type
+	// labelled is whether its nodes have its name as their instance type.
+	labelled bool
 }
 
 // pool is the configured properties that nodes share: labels that pods refer to, and taints.
@@ -62,7 +65,10 @@ func (b *observer) readFlavors() {
 // addFlavor adds a machine of a pool in a zone, minus the room of DaemonSet pods and static pods.
 func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string) {
 	labels := map[string]string{
-		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelInstanceTypeStable: m.name, corev1.LabelInstanceType: m.name,
+		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux),
+	}
+	if m.labelled {
+		labels[corev1.LabelInstanceTypeStable], labels[corev1.LabelInstanceType] = m.name, m.name
 	}
 	for _, more := range []map[string]string{p.labels, m.labels, zone} {
 		maps.Copy(labels, more)
@@ -70,7 +76,7 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	host := &constraint.Host{Labels: labels, Taints: p.taints}
 	size, pods := b.view.Overhead(host)
 	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
-	f := audit.Flavor{InstanceType: m.name, Flavor: cluster.Flavor{
+	f := audit.Flavor{InstanceType: m.name, CapacityType: m.sold, Flavor: cluster.Flavor{
 		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,
 		MicroDollarsPerHour: m.price, Host: host,
 	}}
@@ -209,15 +215,17 @@ func (b *observer) pools(honoured map[string]bool) []pool {
 // architecture can replace at the same price or less, unless pods refer to labels of the type.
 func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
 	found := map[string]machine{}
-	archs := map[string]bool{}
+	sold := audit.OnDemand
+	if asSpot {
+		sold = audit.Spot
+	}
 	for _, w := range b.workers {
 		allocatable := w.node.Status.Allocatable
 		m := machine{
-			name: InstanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
+			name: typeOf(w.node), arch: archOf(w.node), price: w.price, seen: true, sold: sold, labelled: InstanceType(w.node) != "",
 			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, honoured, ofType),
 		}
-		archs[m.arch] = true
 		if spot(w.node) != asSpot {
 			continue
 		}
@@ -228,15 +236,12 @@ func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
 		found[m.name] = m
 	}
 	for _, f := range b.forSale {
-		price := &f.MicroDollarsPerHour
-		if asSpot {
-			price = b.pricer.spotPrice(f.Name)
-		}
-		if _, is := found[f.Name]; is || price == nil || !archs[cmp.Or(f.Arch, "amd64")] {
+		price := b.pricer.sale(f, sold)
+		if _, is := found[f.Name]; is || price == nil || !b.archs[cmp.Or(f.Arch, "amd64")] || f.Size == (packing.Size{}) {
 			continue
 		}
 		found[f.Name] = machine{
-			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: *price, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
+			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: *price, sold: sold, labelled: true, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
 			size: packing.Size{MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes},
 		}
 	}
@@ -287,6 +292,12 @@ func (b *observer) readMarket() error {
 	if b.forSale, unmatched = catalogue.Choose(b.options.InstanceTypes, all); len(unmatched) > 0 {
 		return &UnknownTypesError{Patterns: unmatched, Source: b.Source}
 	}
+	b.omitted.archs = map[string]bool{}
+	for _, f := range b.forSale {
+		if arch := cmp.Or(f.Arch, "amd64"); !b.archs[arch] {
+			b.omitted.archs[arch] = true
+		}
+	}
 	return nil
 }
 
@@ -302,19 +313,36 @@ func (e *UnknownTypesError) Error() string {
 	return fmt.Sprintf("no instance type in %s matches %s", e.Source, strings.Join(e.Patterns, ", "))
 }
 
+// omitted are instance types that are not for sale: with architectures that no node has, and those that are no nodes, of
+// which one is named.
+type omitted struct {
+	archs   map[string]bool
+	unfit   int
+	example string
+}
+
 // market returns the instance types for sale: the user's prices and, for other types, the price
-// list of the place where most nodes are.
+// list of the place where most nodes are. It leaves out types that are no nodes unless the user names them.
 func (b *observer) market() []catalogue.Flavor {
 	var all []catalogue.Flavor
 	b.Source = "the prices of the nodes"
+	if b.pricer.sized > 0 {
+		b.Source = "CPU and memory at the default prices"
+	}
 	for _, f := range b.pricer.own {
 		all = append(all, f.Flavor)
 		b.Source = "the prices given"
 	}
 	if at, is := b.pricer.market(); is {
-		for name, f := range b.pricer.list(at) {
-			if b.pricer.own[name] == nil {
+		for _, name := range slices.Sorted(maps.Keys(b.pricer.list(at))) {
+			f := b.pricer.list(at)[name]
+			switch {
+			case b.pricer.own[name] != nil:
+			case isNode(at.list, f) || slices.Contains(b.options.InstanceTypes, name):
 				all = append(all, *f)
+			case b.archs[cmp.Or(f.Arch, "amd64")]:
+				b.omitted.unfit++
+				b.omitted.example = cmp.Or(b.omitted.example, name)
 			}
 		}
 		b.Source = "list prices of " + at.list + " in " + at.region

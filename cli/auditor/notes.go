@@ -4,42 +4,94 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
-// note adds the notes for the reader.
-func (b *observer) note(derivedDaemons int) {
-	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), func(x, y place) int {
-		return cmp.Or(cmp.Compare(x.list, y.list), cmp.Compare(x.region, y.region))
-	}) {
-		if at := b.pricer.asked[of]; at != of {
-			b.notef("No list prices of %s in %s are included: nodes there have those of %s, the nearest region with prices.", of.list, cmp.Or(of.region, "an unknown region"), at.region)
+// notePrices adds which prices are used, and what would price the other nodes.
+func (b *observer) notePrices() {
+	if slices.ContainsFunc(b.Nodes, func(n audit.Node) bool { return n.Unpriced == "" }) {
+		b.pricingf("Prices: %s.", b.Source)
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), byListAndRegion) {
+		at := b.pricer.asked[of]
+		if at.nodes == 0 || at.place == of {
+			continue
+		}
+		why := "the nearest region with prices; --region selects another, and --prices states yours"
+		if at.region == b.pricer.Region {
+			why = "as --region states"
+		}
+		b.pricingf("No list prices of %s in %s are included: %s there %s those of %s, %s.",
+			of.list, cmp.Or(of.region, "an unknown region"), plural.Count(at.nodes, "node"), plural.Form(at.nodes, "has", "have"), at.region, why)
+	}
+	for _, sold := range []string{audit.OnDemand, audit.Spot} {
+		if d := b.pricer.Discounts[sold]; d > 0 {
+			b.pricingf("%s machines cost %v %% less than the list price, as --discount states.", strings.ToUpper(sold[:1])+sold[1:], math.Round(1000*d)/10)
 		}
 	}
+	spots, bare := 0, 0
+	for i := range b.Nodes {
+		switch n := &b.Nodes[i]; {
+		case n.Unpriced == "":
+		case n.CapacityType == audit.Spot:
+			spots++
+		case InstanceType(b.view.Nodes[n.Name]) == "":
+			bare++
+		}
+	}
+	if spots > 0 {
+		b.pricingf("%s %s no known price: --discount spot=0.65 would price %s at 65 %% less than on demand.",
+			plural.Count(spots, "spot node"), plural.Form(spots, "has", "have"), plural.Form(spots, "it", "them"))
+	}
+	if bare > 0 {
+		b.pricingf("%s %s no instance type: --default-price-per-cpu-hour and --default-price-per-gib-hour would price %s by CPU and memory.",
+			plural.Count(bare, "node"), plural.Form(bare, "has", "have"), plural.Form(bare, "it", "them"))
+	}
+	if sized := b.pricer.nominal; len(sized) > 0 {
+		b.pricingf("Of %s in --prices, pods can use less than the size given, such as %s: the audit uses the size of the list of instance types.",
+			plural.Count(len(sized), "type"), slices.Min(sized))
+	}
+}
+
+// note adds the other notes for the reader.
+func (b *observer) note(derivedDaemons int) {
+	b.noteArchs(b.omitted.archs)
+	if n := b.omitted.unfit; n > 0 {
+		b.notef("%s %s left out because the cloud provider's Kubernetes does not take %s as nodes, such as %s; --instance-types with the name includes one.",
+			plural.Count(n, "instance type"), plural.Form(n, "is", "are"), plural.Form(n, "it", "them"), b.omitted.example)
+	}
 	if b.Pending > 0 {
-		b.notef("%d pods have no node and are not included in any figure.", b.Pending)
+		b.notef("%s %s no node and %s not included in any figure.", plural.Count(b.Pending, "pod"), plural.Form(b.Pending, "has", "have"), plural.Form(b.Pending, "is", "are"))
 	}
 	if derivedDaemons > 0 {
-		b.notef("No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %d of them.", derivedDaemons)
+		b.notef("No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %s.", plural.Count(derivedDaemons, "DaemonSet"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.objects.Missing)) {
 		b.notef("%s were not read: %s.", kind, b.objects.Missing[kind])
 	}
 	if claims := b.unknownClaims(); claims > 0 && len(b.objects.Claims) == 0 {
-		b.notef("No PersistentVolumeClaims were read: the nodes of %d pods with such claims stay as they are.", claims)
+		b.notef("No PersistentVolumeClaims were read: the nodes of %s with such claims stay as they are.", plural.Count(claims, "pod"))
 	}
 	if slices.ContainsFunc(b.workers, func(w worker) bool { return spot(w.node) }) {
 		b.notef("The prices of spot machines do not include interruptions: the cheapest machines are spot machines for all pods that may run there.")
 	}
 	if len(b.Flavors) == 0 {
-		b.notef("No machine is for sale: no node has both a price and an instance type.")
+		b.notef("No machine is for sale: no node has a price.")
 	}
+}
+
+func (b *observer) pricingf(format string, args ...any) {
+	b.Pricing = append(b.Pricing, fmt.Sprintf(format, args...))
 }
 
 func (b *observer) notef(format string, args ...any) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,30 +12,57 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
+// Pricing is what the user states about prices.
+type Pricing struct {
+	// Own are the user's prices, by instance type. They take precedence over list prices.
+	Own []catalogue.Price
+	// Region is the region whose list prices are used for all nodes of the providers that have it; empty for the region
+	// of each node.
+	Region string
+	// Discounts are the fractions by which prices are lower, by capacity type, from 0 to less than 1. That of on-demand
+	// machines applies to list prices. That of spot machines applies to the price on demand, a list price or one of Own,
+	// of an instance type whose price as a spot machine is not stated.
+	Discounts map[string]float64
+	// PerCPU and PerGiB are the prices of a CPU and of a GiB of memory, in micro-dollars per hour, for nodes without any
+	// other price. Both are 0 if there are none.
+	PerCPU, PerGiB int64
+}
+
 // Pricer determines the prices of nodes. It is not safe for concurrent use.
 type Pricer struct {
-	own         map[string]*catalogue.Price // the user's prices, by instance type
+	Pricing
+	own         map[string]*catalogue.Price // the user's prices, by instance type, with sizes if known
+	nominal     []string                    // those of own whose stated size is more than pods can use
 	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
 	used        map[place]int     // the number of nodes with a price of a list
-	asked       map[place]place   // the place whose prices are used, by the place of nodes
+	asked       map[place]*asked  // by the place of nodes
+	sized       int               // the number of nodes with a price of CPU and memory
 }
 
 // place is a price list and one of its regions.
 type place struct{ list, region string }
 
-// NewPricer returns a Pricer that uses the annotations of MachineDeployments, the user's own prices
-// and list prices.
-func NewPricer(from *objects.Objects, own []catalogue.Price) *Pricer {
+// asked is the place whose prices are used for the nodes of a place, and their number.
+type asked struct {
+	place
+	nodes int
+}
+
+// NewPricer returns a Pricer that uses the annotations of MachineDeployments, what the user states, and list prices.
+func NewPricer(from *objects.Objects, stated Pricing) *Pricer {
 	p := &Pricer{
-		own: byName(own, func(p *catalogue.Price) string { return p.Name }), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
-		used: map[place]int{}, asked: map[place]place{},
+		Pricing: stated, own: make(map[string]*catalogue.Price, len(stated.Own)), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
+		used: map[place]int{}, asked: map[place]*asked{},
 	}
+	p.readOwn()
 	for i := range from.Deployments {
 		d := &from.Deployments[i]
 		if text, is := d.Annotations[v1alpha1.AnnotationPricePerHour]; is {
@@ -44,18 +72,45 @@ func NewPricer(from *objects.Objects, own []catalogue.Price) *Pricer {
 	return p
 }
 
-func byName[F any](flavors []F, nameOf func(*F) string) map[string]*F {
-	all := make(map[string]*F, len(flavors))
-	for i := range flavors {
-		all[nameOf(&flavors[i])] = &flavors[i]
+// readOwn completes the user's prices of instance types that a list has: what pods can use, which is less than what the
+// type has in name, the architecture, the maximum number of pods, and the kind.
+func (p *Pricer) readOwn() {
+	for _, own := range p.Own {
+		p.own[own.Name] = &own
+		known := p.anywhere(own.Name)
+		if known == nil {
+			continue
+		}
+		stated := own.Size
+		if own.Size = known.Size; stated != (packing.Size{}) {
+			own.Size = packing.Size{MilliCPU: min(stated.MilliCPU, known.Size.MilliCPU), MemoryBytes: min(stated.MemoryBytes, known.Size.MemoryBytes)}
+			if own.Size != stated {
+				p.nominal = append(p.nominal, own.Name)
+			}
+		}
+		own.Arch, own.Kind = cmp.Or(own.Arch, known.Arch), cmp.Or(own.Kind, known.Kind)
+		if own.MaxPods == nil {
+			own.MaxPods = known.MaxPods
+		}
 	}
-	return all
+}
+
+// anywhere returns an instance type of any list; nil if none has it. What pods can use of a type is the same in all
+// regions.
+func (p *Pricer) anywhere(instanceType string) *catalogue.Flavor {
+	for _, list := range pricelist.Lists() {
+		for _, region := range pricelist.Regions(list) {
+			if f := p.list(place{list, region})[instanceType]; f != nil {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // Price returns the price of a node, in micro-dollars per hour, or why it is unknown. The
 // annotation of the node takes precedence, then that of its MachineDeployment, the user's prices,
-// and list prices. List prices are for Linux and on demand only: only an annotation or the user's
-// prices of spot machines price a spot machine.
+// list prices, and the user's prices of CPU and memory.
 func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) {
 	for _, text := range []string{node.Annotations[v1alpha1.AnnotationPricePerHour], p.deployments[deploymentOf(node)]} {
 		if text == "" {
@@ -67,19 +122,25 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		}
 		return price, ""
 	}
-	kind := InstanceType(node)
+	price, unpriced := p.byType(node)
+	if unpriced != "" && (p.PerCPU > 0 || p.PerGiB > 0) {
+		p.sized++
+		return p.bySize(node), ""
+	}
+	return price, unpriced
+}
+
+// byType returns the price of a node's instance type, or why it is unknown.
+func (p *Pricer) byType(node *corev1.Node) (microDollars int64, unpriced string) {
+	kind, sold := InstanceType(node), capacityType(node)
 	if kind == "" {
 		return 0, "it has no label " + corev1.LabelInstanceTypeStable
 	}
-	if spot(node) {
-		if price := p.spotPrice(kind); price != nil {
+	if own := p.own[kind]; own != nil {
+		if price := p.sale(&own.Flavor, sold); price != nil {
 			return *price, ""
 		}
-		return 0, fmt.Sprintf("it is a spot machine, whose price changes: set annotation %s to its price, or spot_price_per_hour of %s in --prices",
-			v1alpha1.AnnotationPricePerHour, kind)
-	}
-	if f := p.own[kind]; f != nil {
-		return f.MicroDollarsPerHour, ""
+		return 0, unknownSpot(kind)
 	}
 	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
 		return 0, "list prices are for Linux, and it runs " + os
@@ -89,20 +150,56 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		return 0, "its cloud provider is unknown: it has neither a provider ID nor a label of AWS, Azure or Google Cloud"
 	}
 	at := p.nearest(place{list, region(node)})
-	f := p.list(at)[kind]
+	f := p.list(at.place)[kind]
 	if f == nil {
 		return 0, fmt.Sprintf("the list prices of %s in %s do not include instance type %s", at.list, at.region, kind)
 	}
-	p.used[at]++
-	return f.MicroDollarsPerHour, ""
+	price := p.sale(f, sold)
+	if price == nil {
+		return 0, unknownSpot(kind)
+	}
+	p.used[at.place]++
+	at.nodes++
+	return *price, ""
 }
 
-// spotPrice returns the user's price of an instance type as a spot machine; nil if unknown.
-func (p *Pricer) spotPrice(instanceType string) *int64 {
-	if own := p.own[instanceType]; own != nil {
-		return own.SpotMicroDollarsPerHour
+// unknownSpot is why the price of a spot machine is unknown.
+func unknownSpot(instanceType string) string {
+	return fmt.Sprintf("it is a spot machine, whose price changes: set annotation %s to its price, or spot_price_per_hour of %s in --prices",
+		v1alpha1.AnnotationPricePerHour, instanceType)
+}
+
+// bySize returns the price of a node's CPU and memory.
+func (p *Pricer) bySize(node *corev1.Node) int64 {
+	size := capacityOf(node)
+	price := float64(size.MilliCPU)/1000*float64(p.PerCPU) + float64(size.MemoryBytes)/(1<<30)*float64(p.PerGiB)
+	if sold := capacityType(node); sold == audit.Spot {
+		price *= 1 - p.Discounts[sold]
 	}
-	return nil
+	return int64(math.Round(price))
+}
+
+// capacityOf returns the CPU and memory of a node, with what the system reserves if that is known.
+func capacityOf(node *corev1.Node) packing.Size {
+	whole, pods := node.Status.Capacity, node.Status.Allocatable
+	return packing.Size{
+		MilliCPU:    cmp.Or(whole.Cpu().MilliValue(), pods.Cpu().MilliValue()),
+		MemoryBytes: cmp.Or(whole.Memory().Value(), pods.Memory().Value()),
+	}
+}
+
+// sale returns the price of an instance type, of a list or of the user, as a capacity type; nil if it is unknown.
+func (p *Pricer) sale(f *catalogue.Flavor, sold string) *int64 {
+	own, discount := p.own[f.Name], p.Discounts[sold]
+	switch {
+	case sold == audit.Spot && own != nil && own.SpotMicroDollarsPerHour != nil:
+		return own.SpotMicroDollarsPerHour
+	case sold == audit.Spot && discount == 0:
+		return nil
+	case sold == audit.OnDemand && own != nil:
+		return &own.MicroDollarsPerHour
+	}
+	return new(int64(math.Round(float64(f.MicroDollarsPerHour) * (1 - discount))))
 }
 
 // list returns the prices of a place, by instance type.
@@ -112,32 +209,40 @@ func (p *Pricer) list(at place) map[string]*catalogue.Flavor {
 		if err != nil {
 			panic(err) // nearest returns only places that exist
 		}
-		p.lists[at] = byName(types, func(f *catalogue.Flavor) string { return f.Name })
+		p.lists[at] = make(map[string]*catalogue.Flavor, len(types))
+		for i := range types {
+			p.lists[at][types[i].Name] = &types[i]
+		}
 	}
 	return p.lists[at]
 }
 
 // nearest returns the place whose prices are used for nodes of a place.
-func (p *Pricer) nearest(of place) place {
-	at, known := p.asked[of]
-	if !known {
-		at = place{of.list, nearestRegion(of.region, pricelist.Regions(of.list))}
-		p.asked[of] = at
+func (p *Pricer) nearest(of place) *asked {
+	if p.asked[of] == nil {
+		regions := pricelist.Regions(of.list)
+		at := nearestRegion(of.region, regions)
+		if slices.Contains(regions, p.Region) {
+			at = p.Region
+		}
+		p.asked[of] = &asked{place: place{of.list, at}}
 	}
-	return at
+	return p.asked[of]
 }
 
 // market returns the place whose prices most nodes have, if any; ties by name.
 func (p *Pricer) market() (place, bool) {
 	var most place
-	for _, at := range slices.SortedFunc(maps.Keys(p.used), func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.region, b.region))
-	}) {
+	for _, at := range slices.SortedFunc(maps.Keys(p.used), byListAndRegion) {
 		if p.used[at] > p.used[most] {
 			most = at
 		}
 	}
 	return most, p.used[most] > 0
+}
+
+func byListAndRegion(a, b place) int {
+	return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.region, b.region))
 }
 
 // deploymentOf returns namespace/name of the MachineDeployment of a node, from cluster-api's
@@ -150,6 +255,14 @@ func deploymentOf(node *corev1.Node) string {
 		return ""
 	}
 	return node.Annotations["cluster.x-k8s.io/cluster-namespace"] + "/" + set[:dash]
+}
+
+// capacityType returns how a node is sold.
+func capacityType(node *corev1.Node) string {
+	if spot(node) {
+		return audit.Spot
+	}
+	return audit.OnDemand
 }
 
 // spot reports whether a label marks a spot machine.

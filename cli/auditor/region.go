@@ -2,11 +2,14 @@ package auditor
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 )
 
 // awsRegion matches the region at the start of the name of a zone, a Local Zone or a Wavelength Zone
@@ -28,6 +31,21 @@ func region(node *corev1.Node) string {
 		return zone[:strings.LastIndex(zone, "-")] // us-central1-a of Google Cloud, eastus-1 of Azure
 	}
 	return zone
+}
+
+// Regions returns the regions with list prices, each with its price list: "us-east-1 (aws)".
+func Regions() (all []string) {
+	for _, list := range pricelist.Lists() {
+		for _, name := range pricelist.Regions(list) {
+			all = append(all, fmt.Sprintf("%s (%s)", name, list))
+		}
+	}
+	return all
+}
+
+// KnownRegion reports whether a list has prices of a region.
+func KnownRegion(name string) bool {
+	return slices.ContainsFunc(pricelist.Lists(), func(list string) bool { return slices.Contains(pricelist.Regions(list), name) })
 }
 
 // nearEurope are parts of the names of regions that are nearer to Europe than to America. Regions

@@ -3,17 +3,14 @@ package auditreport
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	_ "embed" // the parts of the page
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 
 	"supercargo.dev/supercargo/cli/audit"
-	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 var (
@@ -23,11 +20,8 @@ var (
 	pageCSS string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"money": func(a dollars.Amount) string { return fmt.Sprintf("%.2f", a.Dollars()) },
-		"mills": func(a dollars.Amount) string { return fmt.Sprintf("%.3f", a.Dollars()) },
-		"whole": func(a dollars.Amount) string { return fmt.Sprintf("%.0f", a.Dollars()) },
-		"share": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
-		"named": func(name string) string { return cmp.Or(name, "(unknown)") },
+		"cents": cents, "mills": mills, "whole": whole, "percent": percent, "sold": sold, "part": partName,
+		"unpriced": unpricedNodes, "staying": stayingNodes, "elsewhere": func(p audit.Part) string { return elsewhere(&p) },
 	}).Parse(pageHTML))
 
 	// contentPolicy is the Content-Security-Policy of the page: it loads nothing and applies only
@@ -50,18 +44,33 @@ type bar struct {
 // pageView is the data of the template.
 type pageView struct {
 	*audit.Result
-	Security string
-	CSS      template.CSS
-	Lead     string
-	Bars     []bar
-	Gauges   []gauge
-	Shown    []shownObstacle
+	Security       string
+	CSS            template.CSS
+	Title          string
+	Headline       string
+	Findings, Free string
+	Rule, Stopped  string
+	Bars           []bar
+	Gauges         []gauge
+	Shown          []shownObstacle
+	Divided        []divided
+}
+
+// divided is a division of the bill, with the costs of idle room and of everything.
+type divided struct {
+	audit.Allocation
+	Rows []partRow
+}
+
+type partRow struct {
+	audit.Part
+	Share string
 }
 
 // shownObstacle is an obstacle with its cost in words.
 type shownObstacle struct {
 	audit.Cost
-	Less, Means string
+	Saves, Means string
 }
 
 // mostShown is the maximum number of rows in a table of the page.
@@ -75,7 +84,13 @@ type gauge struct {
 
 // WriteHTML writes a result as one HTML page that needs no network and no script. All text is escaped.
 func WriteHTML(w io.Writer, d *audit.Result) error {
-	v := pageView{Result: d, Security: contentPolicy, CSS: template.CSS(pageCSS), Lead: lead(d)} //nolint:gosec // the style sheet is ours
+	v := pageView{
+		Result: d, Security: contentPolicy, CSS: template.CSS(pageCSS), //nolint:gosec // the style sheet is ours
+		Title: "Audit: " + headline(d), Headline: headline(d), Findings: findings(d), Free: unhindered(d), Rule: rule,
+	}
+	if d.Stopped {
+		v.Stopped = stopped
+	}
 	most := d.Now.PerHour
 	if d.Homogeneous != nil {
 		most = max(most, d.Homogeneous.PerHour)
@@ -91,9 +106,12 @@ func WriteHTML(w io.Writer, d *audit.Result) error {
 		o := &d.Obstacles[i]
 		v.Shown = append(v.Shown, shownObstacle{*o, saves(o), means(o)})
 	}
-	v.Gauges = []gauge{{"CPU", 100 * d.Requested.CPU, -1}, {"memory", 100 * d.Requested.Memory, -1}, {"pods", 100 * d.Requested.Pods, -1}}
-	if d.Used != nil {
-		v.Gauges[0].Used, v.Gauges[1].Used = 100*d.Used.CPU, 100*d.Used.Memory
+	if d.PricedNodes > 0 {
+		v.Gauges = gauges(d)
+		v.Divided = append(v.Divided, dividedBy(&d.ByNamespace, d))
+		if d.ByLabel != nil {
+			v.Divided = append(v.Divided, dividedBy(d.ByLabel, d))
+		}
 	}
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, v); err != nil {
@@ -103,18 +121,24 @@ func WriteHTML(w io.Writer, d *audit.Result) error {
 	return err
 }
 
-// lead returns the result in a few sentences.
-func lead(d *audit.Result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "This cluster costs $%.2f an hour, $%.0f a month.", d.Now.PerHour.Dollars(), d.Now.PerMonth.Dollars())
-	switch {
-	case d.Cheapest.PerHour < d.Now.PerHour:
-		fmt.Fprintf(&b, " The same pods fit on machines that cost %s less; no machines cost less than $%.2f an hour.", below(d, d.Cheapest.PerHour), d.Bound.Dollars())
-	default:
-		b.WriteString(" No cheaper machines were found for its pods.")
+// gauges returns how much of the priced nodes is requested and used.
+func gauges(d *audit.Result) []gauge {
+	all := []gauge{{"CPU", 100 * d.Requested.CPU, -1}, {"memory", 100 * d.Requested.Memory, -1}, {"pods", 100 * d.Requested.Pods, -1}}
+	if d.Used != nil {
+		all[0].Used, all[1].Used = 100*d.Used.CPU, 100*d.Used.Memory
 	}
-	if d.Moved.PerHour < d.Now.PerHour {
-		fmt.Fprintf(&b, " Moving %d pods alone saves %s.", d.Moves, below(d, d.Moved.PerHour))
+	return all
+}
+
+// dividedBy returns the rows of a division: its parts, idle room, and the whole bill.
+func dividedBy(a *audit.Allocation, d *audit.Result) divided {
+	v := divided{Allocation: *a}
+	for _, p := range a.Parts {
+		p.Name = partName(p.Name)
+		v.Rows = append(v.Rows, partRow{p, share(d, p.PerHour)})
 	}
-	return b.String()
+	idle := audit.Part{Name: idleRoom, PerHour: a.Idle, PerMonth: audit.HoursPerMonth * a.Idle}
+	total := audit.Part{Name: inTotal, Pods: d.PricedPods, PerHour: d.Now.PerHour, PerMonth: d.Now.PerMonth}
+	v.Rows = append(v.Rows, partRow{idle, share(d, idle.PerHour)}, partRow{total, share(d, total.PerHour)})
+	return v
 }

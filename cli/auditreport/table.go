@@ -9,196 +9,157 @@ import (
 	"text/tabwriter"
 
 	"supercargo.dev/supercargo/cli/audit"
-	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // The maximum number of lines in each part of the table. All parts together fit on one screen.
 const (
 	mostObstacles = 8
-	mostMachines  = 6
 	mostStays     = 4
+	mostParts     = 8
 )
 
-// WriteTable writes a result as a table for a terminal.
+// WriteTable writes a result as a table for a terminal. The first line says how many nodes are priced and what they
+// cost, and the next ones which prices are used.
 func WriteTable(w io.Writer, d *audit.Result) error {
-	var b strings.Builder
-	if err := printBills(&b, d); err != nil {
-		return err
+	b := &table{}
+	b.line(headline(d))
+	for _, text := range d.Pricing {
+		b.line(text)
 	}
-	printFullness(&b, d)
-	for _, part := range []func(*strings.Builder, *audit.Result) error{printObstacles, printWorst} {
-		if err := part(&b, d); err != nil {
-			return err
-		}
+	b.bills(d)
+	b.line(utilization(d))
+	b.allocation(&d.ByNamespace, d)
+	if d.ByLabel != nil {
+		b.allocation(d.ByLabel, d)
 	}
-	printNotes(&b, d)
+	b.obstacles(d)
+	b.worst(d)
+	b.notes(d)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// row is one line of the bills.
-type row struct {
-	Name string
-	audit.Bill
-	// Saves is the reduction against the present bill.
-	Saves string
-	What  string
+// table is a table in progress.
+type table struct{ strings.Builder }
+
+// line adds a line; none for an empty text.
+func (b *table) line(text string) {
+	if text != "" {
+		fmt.Fprintln(b, text)
+	}
 }
 
-// rows returns the bills.
-func rows(d *audit.Result) []row {
-	all := []row{
-		{"now", d.Now, "", machinesOf(d.Now.Machines)},
-		{"by moving pods alone", d.Moved, below(d, d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes are released", d.Moves, len(d.Emptied))},
+// columns adds an empty line, a header and rows, whose cells are separated by tabs.
+func (b *table) columns(header string, rows []string) {
+	if len(rows) == 0 {
+		return
 	}
-	if d.Homogeneous != nil {
-		all = append(all, row{"on machines of one type", *d.Homogeneous, below(d, d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
-	}
-	bound := audit.Bill{PerHour: d.Bound, PerMonth: audit.HoursPerMonth * d.Bound}
-	return append(all,
-		row{"on the cheapest machines found", d.Cheapest, below(d, d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
-		row{"lower bound of any machines", bound, below(d, d.Bound), ""},
-	)
-}
-
-func below(d *audit.Result, perHour dollars.Amount) string {
-	if d.Now.PerHour <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f %%", 100*(1-perHour.Dollars()/d.Now.PerHour.Dollars()))
-}
-
-func printBills(b *strings.Builder, d *audit.Result) error {
-	fmt.Fprintf(b, "%d pods on %d nodes, priced by %s\n\n", d.Pods, d.Now.Nodes, d.Source)
+	fmt.Fprintln(b)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES\n")
+	fmt.Fprintln(t, header)
+	for _, row := range rows {
+		fmt.Fprintln(t, row)
+	}
+	_ = t.Flush() // a Builder does not fail
+}
+
+// more adds how many rows are left out.
+func (b *table) more(n int) {
+	if n > 0 {
+		fmt.Fprintf(b, "... and %d more, which -o json lists.\n", n)
+	}
+}
+
+func (b *table) bills(d *audit.Result) {
+	var lines []string
 	for _, r := range rows(d) {
 		nodes := "-"
 		if r.Nodes > 0 {
 			nodes = fmt.Sprint(r.Nodes)
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.0f\t%s\t%s\t%s\n", r.Name, r.PerHour.Dollars(), r.PerMonth.Dollars(), cmp.Or(r.Saves, "-"), nodes, r.What)
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.Name, cents(r.PerHour), whole(r.PerMonth), cmp.Or(r.Saves, "-"), nodes, r.What))
 	}
-	return t.Flush()
+	b.columns("THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES", lines)
+	if len(lines) > 0 {
+		fmt.Fprintln(b)
+	}
 }
 
-// machinesOf names the machine types with the highest total price.
-func machinesOf(all []audit.Count) string {
-	spent := slices.Clone(all)
-	slices.SortStableFunc(spent, func(x, y audit.Count) int {
-		return cmp.Compare(dollars.Amount(y.Count)*y.PricePerHour, dollars.Amount(x.Count)*x.PricePerHour)
-	})
-	var names []string
-	for _, c := range spent[:min(len(spent), mostMachines)] {
-		names = append(names, fmt.Sprintf("%d %s", c.Count, cmp.Or(c.InstanceType, "(unknown)")))
-	}
-	if more := len(spent) - mostMachines; more > 0 {
-		names = append(names, fmt.Sprintf("%d other types", more))
-	}
-	return strings.Join(names, ", ")
-}
-
-func printFullness(b *strings.Builder, d *audit.Result) {
-	r := d.Requested
-	fmt.Fprintf(b, "\nRequested: %.0f %% of CPU, %.0f %% of memory, %.0f %% of pods.", 100*r.CPU, 100*r.Memory, 100*r.Pods)
-	if d.Used == nil {
-		b.WriteString(" Usage is unknown: metrics-server was not queried or does not respond.\n")
+func (b *table) allocation(a *audit.Allocation, d *audit.Result) {
+	if d.PricedNodes == 0 {
 		return
 	}
-	fmt.Fprintf(b, " Used: %.0f %% of CPU, %.0f %% of memory", 100*d.Used.CPU, 100*d.Used.Memory)
-	if d.Used.Nodes < d.Now.Nodes {
-		fmt.Fprintf(b, " (of %d nodes that are measured)", d.Used.Nodes)
+	var lines []string
+	line := func(name string, p *audit.Part) {
+		lines = append(lines, fmt.Sprintf("%s\t%d\t%s\t%s\t%s\t%s", name, p.Pods, mills(p.PerHour), whole(p.PerMonth), share(d, p.PerHour), elsewhere(p)))
 	}
-	b.WriteString(".\n")
+	var others audit.Part
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		if i < mostParts {
+			line(partName(p.Name), p)
+			continue
+		}
+		others.Pods, others.UnpricedPods = others.Pods+p.Pods, others.UnpricedPods+p.UnpricedPods
+		others.PerHour, others.PerMonth = others.PerHour+p.PerHour, others.PerMonth+p.PerMonth
+	}
+	if n := len(a.Parts) - mostParts; n > 0 {
+		line(plural.Count(n, "other"), &others)
+	}
+	line(idleRoom, &audit.Part{PerHour: a.Idle, PerMonth: audit.HoursPerMonth * a.Idle})
+	line(inTotal, &audit.Part{Pods: d.PricedPods, PerHour: d.Now.PerHour, PerMonth: d.Now.PerMonth})
+	sort, key, _ := strings.Cut(a.By, " ")
+	b.columns(strings.TrimSpace("COST BY "+strings.ToUpper(sort)+" "+key)+"\tPODS\t$/HOUR\t$/MONTH\tSHARE\t", lines)
 }
 
-func printObstacles(b *strings.Builder, d *audit.Result) error {
-	if len(d.Obstacles) == 0 {
-		b.WriteString("\nNothing prevents a lower bill.\n")
-		return nil
+func (b *table) obstacles(d *audit.Result) {
+	if text := unhindered(d); text != "" {
+		fmt.Fprintln(b)
+		b.line(text)
 	}
-	b.WriteString("\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "IN THE WAY\tOF\tPODS\tNODES\t$/HOUR WITHOUT IT\tBY\n")
+	var lines []string
 	for i := range d.Obstacles[:min(len(d.Obstacles), mostObstacles)] {
 		o := &d.Obstacles[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", o.Kind, o.Subject, o.Pods, o.Nodes, saves(o), means(o))
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%d\t%d\t%s\t%s", o.Kind, o.Subject, o.Pods, o.Nodes, saves(o), means(o)))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if more := len(d.Obstacles) - mostObstacles; more > 0 {
-		fmt.Fprintf(b, "... and %d more, which -o json lists.\n", more)
-	}
-	return nil
+	b.columns("IN THE WAY\tOF\tPODS\tNODES\tWITHOUT IT\tBY", lines)
+	b.more(len(d.Obstacles) - mostObstacles)
 }
 
-// saves returns the reduction of the bill in words.
-func saves(o *audit.Cost) string {
-	switch {
-	case o.SavesPerHour == nil:
-		return fmt.Sprintf("not computed, %.2f at most", o.NodesPerHour.Dollars())
-	case *o.SavesPerHour == 0:
-		return "no less"
-	}
-	return fmt.Sprintf("%.2f less", o.SavesPerHour.Dollars())
-}
-
-// means says how the bill would be reduced.
-func means(o *audit.Cost) string {
-	if o.Lowers == audit.LowersMoved {
-		return "moving pods"
-	}
-	return "other machines"
-}
-
-func printWorst(b *strings.Builder, d *audit.Result) error {
-	if len(d.Worst) == 0 {
-		return nil
-	}
-	b.WriteString("\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT\n")
+func (b *table) worst(d *audit.Result) {
+	var lines []string
 	for _, n := range d.Worst {
-		fmt.Fprintf(t, "%s\t%s\t%.3f\t%.3f\t%.0f %%\t%.0f %%\t%d\t%s\n",
-			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour.Dollars(), n.IdlePerHour.Dollars(), 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, shortened(n.Remedy))
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", n.Node, sold(n.InstanceType, n.CapacityType), mills(n.PerHour), mills(n.IdlePerHour),
+			percent(n.Requested.CPU), percent(n.Requested.Memory), n.Pods, n.Remedy))
 	}
-	return t.Flush()
+	b.columns("WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT", lines)
 }
 
-func printNotes(b *strings.Builder, d *audit.Result) {
+func (b *table) notes(d *audit.Result) {
 	notes := slices.Clone(d.Notes)
 	if d.Stopped {
-		notes = append(notes, "The time limit was reached before the audit was complete.")
+		notes = append(notes, stopped)
 	}
 	if len(notes) > 0 {
-		b.WriteString("\n")
+		fmt.Fprintln(b)
 	}
 	for _, n := range notes {
-		fmt.Fprintln(b, n)
+		b.line(n)
 	}
-	printStays(b, "nodes have no price and are left out of all figures", d.Unpriced)
-	printStays(b, "nodes are kept whatever is bought", d.Staying)
+	b.stays(unpricedNodes(len(d.Unpriced)), d.Unpriced)
+	b.stays(stayingNodes(len(d.Staying)), d.Staying)
 }
 
-func printStays(b *strings.Builder, what string, all []audit.Stay) {
+func (b *table) stays(heading string, all []audit.Stay) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%d %s:\n", len(all), what)
+	fmt.Fprintf(b, "\n%s:\n", heading)
 	for _, s := range all[:min(len(all), mostStays)] {
 		fmt.Fprintf(b, "  %s: %s\n", s.Node, s.Reason)
 	}
 	if more := len(all) - mostStays; more > 0 {
 		fmt.Fprintf(b, "  ... and %d more, which -o json lists.\n", more)
 	}
-}
-
-// shortened cuts text to the width of a table column. The other formats have the full text.
-func shortened(text string) string {
-	const most = 90
-	if letters := []rune(text); len(letters) > most {
-		return string(letters[:most-3]) + "..."
-	}
-	return text
 }

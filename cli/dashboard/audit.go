@@ -57,7 +57,7 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 	read, err := objects.Live(ctx, a.client)
 	if err == nil {
 		a.mu.Lock()
-		a.pricer = auditor.NewPricer(read, a.own)
+		a.pricer = auditor.NewPricer(read, auditor.Pricing{Own: a.own})
 		a.mu.Unlock()
 		if a.interval <= 0 {
 			return
@@ -83,7 +83,7 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 }
 
 func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*status.Audit, error) {
-	in, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
+	in, err := auditor.Of(ctx, read, auditor.Options{Now: start, Pricing: auditor.Pricing{Own: a.own}})
 	if err != nil {
 		return nil, err
 	}

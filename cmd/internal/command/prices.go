@@ -10,7 +10,7 @@ import (
 
 // AddPrices adds the flag --prices for the user's prices of instance types.
 func AddPrices(f *pflag.FlagSet, file *string) {
-	f.StringVar(file, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour, and optionally spot_price_per_hour: prices of your own, which go before list prices")
+	f.StringVar(file, "prices", "", "CSV `file` with columns name and price_per_hour, and optionally spot_price_per_hour, cpu and memory_gib: prices of your own, which go before list prices")
 }
 
 // ReadPrices reads the file of --prices.

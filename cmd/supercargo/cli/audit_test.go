@@ -87,7 +87,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
+	for _, want := range []string{"All 2 nodes priced: the cluster costs $0.58 an hour", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
 		for name, text := range map[string]string{"table": table, "page": string(html)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not say %q:\n%s", name, want, text)
@@ -137,6 +137,14 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 		{"an unknown format", auditInput, []string{"--from", "-", "-o", "xml"}, `--output "xml"`},
 		{"a folder for a report", auditInput, []string{"--from", "-", "--report", dir}, "--report: "},
 		{"fewer than no obstacles", auditInput, []string{"--from", "-", "--obstacles", "-1"}, "--obstacles -1"},
+		{"a discount of an unknown capacity type", auditInput, []string{"--from", "-", "--discount", "reserved=0.3"}, "--discount reserved: is not a capacity type: must be on-demand or spot"},
+		{"a discount in percent", auditInput, []string{"--from", "-", "--discount", "spot=65"}, "--discount spot=65: must be a fraction from 0 to less than 1"},
+		{"a discount that is no number", auditInput, []string{"--from", "-", "--discount", "spot=NaN"}, "--discount spot=NaN: must be a fraction"},
+		{"a region without a list", auditInput, []string{"--from", "-", "--region", "eu-west-1"}, `--region "eu-west-1": no list prices of it are included: must be one of us-east-1 (aws)`},
+		{"an architecture that does not exist", auditInput, []string{"--from", "-", "--arch", "x86"}, `--arch "x86": must be amd64, arm64`},
+		{"a negative price of a CPU", auditInput, []string{"--from", "-", "--default-price-per-cpu-hour", "-1"}, "--default-price-per-cpu-hour -1: must be from 0 to 1000 dollars"},
+		{"a label that is none", auditInput, []string{"--from", "-", "--by-label", "a b"}, `--by-label "a b": is not the key of a label`},
+		{"a report of an unknown format", auditInput, []string{"--from", "-", "--report", filepath.Join(dir, "a.pdf")}, `the format ".pdf" is unknown: must end in .html, .md or .csv`},
 		{"a deadline in the past", auditInput, []string{"--from", "-", "--deadline", "-1s"}, "--deadline -1s"},
 		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "load the kubeconfig: "},
 	}
@@ -147,5 +155,48 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want 2, nothing and %q", code, stdout, stderr, tc.want)
 			}
 		})
+	}
+}
+
+func TestTheFirstLineOfAnAuditSaysHowManyNodesArePriced(t *testing.T) {
+	partly := strings.Replace(auditInput, "kind: List\n", unknownNode, 1)
+	none := "apiVersion: v1\nitems:\n" + unknownNode
+	for _, tc := range []struct {
+		name, dump, want string
+		args             []string
+		never            []string
+	}{
+		{"all", auditInput, "All 2 nodes priced: the cluster costs $0.58 an hour, $420 a month, and runs 1 pod.", nil, nil},
+		{"some", partly, "2 of 3 nodes priced: they cost $0.58 an hour, $420 a month, and run 1 of 2 pods. No sum includes the other node.", nil, nil},
+		{"none", none, "0 of 1 node priced: what the cluster costs is unknown.", nil, []string{"0.00", "prevents", "COST BY"}},
+		{"none, with default prices", none, "The only node is priced: the cluster costs $0.15 an hour, $111 a month, and runs 1 pod.",
+			[]string{"--default-price-per-cpu-hour", "0.03", "--default-price-per-gib-hour", "0.004"}, []string{"no known price"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, table, stderr := supercargo(t, tc.dump, append([]string{"audit", "--from", "-"}, tc.args...)...)
+			first, _, _ := strings.Cut(table, "\n")
+			if code != command.ExitOK || first != tc.want {
+				t.Errorf("exit code %d, %s: %q, want %q", code, stderr, first, tc.want)
+			}
+			for _, never := range tc.never {
+				if strings.Contains(table, never) {
+					t.Errorf("the table has %q:\n%s", never, table)
+				}
+			}
+		})
+	}
+}
+
+func TestAReportIsWrittenInTheFormatOfItsName(t *testing.T) {
+	for name, want := range map[string]string{
+		"a.html": "<!doctype html>", "a.md": "# Audit of a Kubernetes cluster\n\n**All 2 nodes priced", "a.csv": "section,name,instance_type,", "a": "<!doctype html>",
+	} {
+		file := filepath.Join(t.TempDir(), name)
+		if code, _, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--report", file); code != command.ExitOK {
+			t.Fatalf("%s: exit code %d: %s", name, code, stderr)
+		}
+		if text := string(testfile.Read(t, file)); !strings.HasPrefix(text, want) {
+			t.Errorf("%s begins %.80q, want %q", name, text, want)
+		}
 	}
 }

@@ -181,7 +181,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 
 // pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
-	priced, printed := auditor.NewPricer(from, own), map[string]bool{}
+	priced, printed := auditor.NewPricer(from, auditor.Pricing{Own: own}), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
 		price, why := priced.Price(node)
 		if why == "" {

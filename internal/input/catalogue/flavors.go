@@ -94,12 +94,24 @@ type row struct{ *table.Table }
 
 // flavor reads a flavor.
 func (t row) flavor() Flavor {
-	f := Flavor{MachineType: t.Cell("machine_type"), Kind: t.Cell("kind")}
-	f.Name, f.Arch = t.Cell("name"), t.Cell("arch")
-	f.Size = packing.Size{
+	size := t.size()
+	f := t.priced()
+	f.Size = size
+	return f
+}
+
+// size reads the size of a flavor.
+func (t row) size() packing.Size {
+	return packing.Size{
 		MilliCPU:    t.Cores("cpu"),
 		MemoryBytes: t.AtMost("memory_gib", t.Positive("memory_gib", bytesPerGiB, table.RoundDown), table.MaxMemoryBytes),
 	}
+}
+
+// priced reads a flavor without its size.
+func (t row) priced() Flavor {
+	f := Flavor{MachineType: t.Cell("machine_type"), Kind: t.Cell("kind")}
+	f.Name, f.Arch = t.Cell("name"), t.Cell("arch")
 	f.MicroDollarsPerHour = t.AtMost("price_per_hour",
 		t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour)
 	if f.Name == "" || !table.Printable(f.Name, maxNameBytes) {

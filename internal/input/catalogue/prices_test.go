@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 func TestReadPricesReadsThePriceOfSpotMachinesIfThereIsOne(t *testing.T) {
@@ -32,6 +34,24 @@ func TestReadPricesReadsThePriceOfSpotMachinesIfThereIsOne(t *testing.T) {
 				t.Errorf("prices of spot machines (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAPriceNeedsNoSize(t *testing.T) {
+	prices, err := ReadPrices("f.csv", strings.NewReader("name,price_per_hour\nm7i.large,0.1\n"))
+	if err != nil || len(prices) != 1 || prices[0].Size != (packing.Size{}) || prices[0].MicroDollarsPerHour != 100_000 {
+		t.Errorf("%+v, %v; want $0.10 without a size", prices, err)
+	}
+	const header = "name,cpu,memory_gib,price_per_hour\n"
+	if prices, err = ReadPrices("f.csv", strings.NewReader(header+"a,,,0.1\nb,2,8,0.1\n")); err != nil || prices[0].Size != (packing.Size{}) || prices[1].Size.MilliCPU != 2000 {
+		t.Errorf("%+v, %v; want a without a size, and b with one", prices, err)
+	}
+	for row, want := range map[string]string{
+		"a,2,,1\n": "f.csv:2: memory_gib: is missing, but cpu is set", "a,,8,1\n": "f.csv:2: cpu: is missing, but memory_gib is set", "a,x,8,1\n": "f.csv:2: cpu: ",
+	} {
+		if _, err := ReadPrices("f.csv", strings.NewReader(header+row)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", row, err, want)
+		}
 	}
 }
 

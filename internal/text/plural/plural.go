@@ -37,3 +37,17 @@ func regular(noun string) string {
 	}
 	return noun + "s"
 }
+
+// Part returns a part of several things of one owner: "its pod" for 1 of 1, "both pods" for 2 of 2, "all 3 pods" for 3 of
+// 3, else "2 of its 3 pods". The noun is given in the singular.
+func Part(part, whole int, noun string) string {
+	switch {
+	case part < whole:
+		return fmt.Sprintf("%d of its %s", part, Count(whole, noun))
+	case whole == 1:
+		return "its " + noun
+	case whole == 2:
+		return "both " + Noun(whole, noun)
+	}
+	return "all " + Count(whole, noun)
+}

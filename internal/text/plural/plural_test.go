@@ -19,6 +19,10 @@ func TestOneIsSingularAndAllOtherNumbersArePlural(t *testing.T) {
 		{Noun(3, "machine"), "machines"},
 		{Form(1, "is", "are"), "is"},
 		{Form(0, "is", "are"), "are"},
+		{Part(1, 1, "pod"), "its pod"},
+		{Part(2, 2, "pod"), "both pods"},
+		{Part(3, 3, "pod"), "all 3 pods"},
+		{Part(1, 2, "pod"), "1 of its 2 pods"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%q, want %q", tc.got, tc.want)

@@ -136,8 +136,8 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 		if got := fmt.Sprintf("%.2f", live.Now.PerHour.Dollars()); got != "8.18" || live.Now.Nodes != 11 || len(live.Unpriced) != 1 || live.Unpriced[0].Node != "node-01" {
 			t.Errorf("now $%s an hour on %d nodes, unpriced %v; want $8.18 on 11, and node-01", got, live.Now.Nodes, live.Unpriced)
 		}
-		if live.Pods != pods-52 { // every twelfth is on node-01
-			t.Errorf("%d pods, want %d", live.Pods, pods-52)
+		if live.PlannedPods != pods-52 || live.Pods != pods || live.Nodes != 12 { // every twelfth is on node-01
+			t.Errorf("%d pods in the figures of %d on %d nodes, want %d of %d on 12", live.PlannedPods, live.Pods, live.Nodes, pods-52, pods)
 		}
 		if live.Moved.PerHour >= live.Now.PerHour || live.Cheapest.PerHour > live.Moved.PerHour || live.Bound > live.Cheapest.PerHour {
 			t.Errorf("bound %v, cheapest %v, moved %v, now %v; want them in order, and moves that save", live.Bound, live.Cheapest.PerHour, live.Moved.PerHour, live.Now.PerHour)
