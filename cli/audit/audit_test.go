@@ -248,7 +248,7 @@ func TestAnObstacleCostsWhatTheBillIsLowerWithoutIt(t *testing.T) {
 		}
 		got[c.Subject] = *c.SavesPerHour
 	}
-	want := map[string]dollars.Amount{"one": 100_000, "with something else": 0, "full node": 0}
+	want := map[string]dollars.Amount{"one": 100_000, "with something else": 0, "full node": 100_000}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what obstacles cost (-want +got):\n%s", diff)
 	}
@@ -278,11 +278,10 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 	large, small := flavors()[0], flavors()[1]
 	cordoned := nodeOf("cordoned", small, "c")
 	cordoned.Phase = cluster.Leaving
-	bare := nodeOf("bare", small)
-	bare.Phase = cluster.Leaving
+	unused := nodeOf("cordoned and empty", small)
+	unused.Phase = cluster.Leaving
 	nodes := []Node{
-		bare,
-		nodeOf("empty", large), hold(nodeOf("held", large, "h"), "told to stay"), cordoned, nodeOf("movable", small, "m"),
+		unused, nodeOf("empty", large), hold(nodeOf("held", large, "h"), "told to stay"), cordoned, nodeOf("movable", small, "m"),
 	}
 	r := Audit(Input{Nodes: nodes, Flavors: flavors()})
 	said := map[string]string{}
@@ -290,7 +289,8 @@ func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
 		said[w.Node] = w.Remedy
 	}
 	for node, want := range map[string]string{
-		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, such as h: told to stay", "cordoned": "cordoned", "bare": "it can be released", "movable": "moving its 1 pods",
+		"empty": "it is empty", "held": "its pod may not be moved, h: told to stay", "cordoned": "moving its pod to a node that has room",
+		"movable": "moving its pod to a node that has room", "cordoned and empty": "nothing: it is empty and accepts no pods, and can be released now",
 	} {
 		if !strings.Contains(said[node], want) {
 			t.Errorf("%s: %q, want %q", node, said[node], want)

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -26,10 +25,9 @@ const buysNothing = "moves alone buy nothing"
 // moved is the cluster after moves alone.
 type moved struct {
 	bill    Bill
-	moves   int
+	moves   int // pods that are on another node than before
 	emptied []string
 	state   cluster.State
-	kept    map[string]string // why under-used nodes stay, by name
 }
 
 // Consolidation returns the assumed configuration of a NodeFleet, except for its waiting times.
@@ -39,13 +37,31 @@ func Consolidation() *v1alpha1.FleetConsolidation {
 	return &none
 }
 
-// move repeatedly empties the nodes that a NodeFleet without purchases would empty, until there are
-// none. ways replaces the ways in which the pods that it names may leave.
+// move returns the cheapest state found that moves alone reach: what a NodeFleet without purchases reaches, or a search
+// for nodes to empty in several orders, from the present state and from that of the NodeFleet. ways replaces the ways in
+// which the pods that it names may leave.
 //
 // Pods that could leave only by completing stay, because all figures are for the same pods.
 func (c *scene) move(ways map[string]cluster.Ways) moved {
-	s := c.state(ways)
-	m := moved{kept: map[string]string{}}
+	now := c.state(ways)
+	states := []cluster.State{c.byFleet(now)}
+	left := mostEffort
+	for _, order := range orders {
+		states = append(states, c.empty(&now, order, &left))
+	}
+	states = append(states, c.empty(&states[0], orders[0], &left))
+	best := c.cheapestState(states)
+	m := moved{state: best, moves: c.movedPods(&best), emptied: c.emptied(&best)}
+	m.bill = billOf(slices.DeleteFunc(slices.Clone(c.nodes), func(n Node) bool {
+		_, gone := slices.BinarySearch(m.emptied, n.Name)
+		return gone
+	}))
+	return m
+}
+
+// byFleet repeatedly empties the nodes that a NodeFleet without purchases would empty, until there are none.
+func (c *scene) byFleet(s cluster.State) cluster.State {
+	s.Nodes = slices.Clone(s.Nodes)
 	total := len(s.Nodes)
 	config := fleetdecide.ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: *Consolidation()})
 	config.UnderUsed, config.Stop = true, c.in.Stop
@@ -54,22 +70,11 @@ func (c *scene) move(ways map[string]cluster.Ways) moved {
 		d := fleetdecide.Fleet(&s, fleetdecide.FleetOptions{
 			Config: config, Exhausted: buysNothing, Budget: total, Spare: spare(&s),
 		}, moves.NewPlanner(config.Moves()), time.Unix(0, 0))
-		clear(m.kept)
-		for _, k := range d.Kept {
-			m.kept[k.Node] = k.Reason
-		}
-		if !m.apply(&s, d) || c.stopped() {
+		if !apply(&s, d) || c.stopped() {
 			break
 		}
 	}
-	slices.Sort(m.emptied)
-	m.state = s
-	left := make(map[string]bool, len(s.Nodes))
-	for i := range s.Nodes {
-		left[s.Nodes[i].Name] = true
-	}
-	m.bill = billOf(slices.DeleteFunc(slices.Clone(c.nodes), func(n Node) bool { return !left[n.Name] }))
-	return m
+	return s
 }
 
 // state returns the cluster as [fleetdecide.Fleet] sees it. Nodes without a price neither receive nor
@@ -114,8 +119,8 @@ func spare(s *cluster.State) map[string]int {
 	return all
 }
 
-// apply applies a decision, and reports whether it changes anything.
-func (m *moved) apply(s *cluster.State, d fleetdecide.FleetDecision) bool {
+// apply applies a decision, and reports whether it changes anything. It does not change the pods of other copies.
+func apply(s *cluster.State, d fleetdecide.FleetDecision) bool {
 	if len(d.Release) == 0 && len(d.Drains) == 0 {
 		return false
 	}
@@ -135,15 +140,13 @@ func (m *moved) apply(s *cluster.State, d fleetdecide.FleetDecision) bool {
 		}
 		for _, move := range drain.Moves {
 			to := &s.Nodes[at[move.Target]]
-			to.Pods = append(to.Pods, pods[move.Pod])
-			m.moves++
+			to.Pods = append(slices.Clip(to.Pods), pods[move.Pod])
 		}
 		gone[drain.Node] = true
 	}
-	m.emptied = slices.AppendSeq(m.emptied, maps.Keys(gone))
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n cluster.Node) bool { return gone[n.Name] })
 	for i := range s.Nodes {
-		slices.SortFunc(s.Nodes[i].Pods, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
+		s.Nodes[i].Pods = slices.SortedFunc(slices.Values(s.Nodes[i].Pods), func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // mostWorst is the maximum length of [Result.Worst].
@@ -62,28 +63,39 @@ func (c *scene) worst(after moved) []Worst {
 func (c *scene) remedy(w *Worst, after moved) string {
 	at, _ := slices.BinarySearchFunc(c.nodes, w.Node, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
 	n := &c.nodes[at]
+	held := heldOn(n)
 	switch {
+	case w.Emptied && w.Pods == 0 && n.Phase == cluster.Leaving:
+		return "nothing: it is empty and accepts no pods, and can be released now"
 	case w.Emptied && w.Pods == 0:
 		return "nothing: it is empty and can be released now"
+	case w.Emptied && w.Pods == 1:
+		return "moving its pod to a node that has room"
 	case w.Emptied:
 		return fmt.Sprintf("moving its %d pods to nodes that have room", w.Pods)
 	case n.Kept:
 		return cmp.Or(n.KeptFor, n.Stays, "it must be kept")
-	case n.Phase == cluster.Leaving && w.Pods == 0:
-		return "nothing: it has no pods, and is cordoned or not ready: it can be released"
-	case n.Phase == cluster.Leaving:
-		return "it is cordoned or not ready: end its drain, or uncordon it"
-	}
-	if held := heldOn(n); held != "" {
+	case held != "":
 		return held
 	}
-	if why := after.kept[n.Name]; why != "" {
-		return why
+	return c.lacks(n, after)
+}
+
+// lacks describes what would empty a node that stays although its pods may be moved.
+func (c *scene) lacks(n *Node, after moved) string {
+	at := slices.IndexFunc(after.state.Nodes, func(s cluster.Node) bool { return s.Name == n.Name })
+	stays := &after.state.Nodes[at]
+	out := fleetdecide.Unhoused(&after.state, n.Name)
+	pods := len(stays.Pods)
+	switch {
+	case stays.Incoming > 0:
+		return "the end of the moves of pods to it"
+	case pods > len(n.Pods):
+		return fmt.Sprintf("nothing: it receives %s of nodes that are emptied", plural.Count(pods-len(n.Pods), "pod"))
+	case len(out) > 0:
+		return fmt.Sprintf("room for %s on the nodes that stay", plural.Part(len(out), pods, "pod"))
 	}
-	if out := fleetdecide.Unhoused(&after.state, n.Name); len(out) > 0 {
-		return fmt.Sprintf("room for %d of its %d pods, which other nodes do not have", len(out), w.Pods)
-	}
-	return fmt.Sprintf("a higher threshold than the default of 50 %%: its %d pods have room elsewhere", w.Pods)
+	return fmt.Sprintf("moving %s: other nodes have room, but the search did not get to it", plural.Part(pods, pods, "pod"))
 }
 
 // heldOn describes how many pods of a node may not be moved, with the most frequent reason; "" if
@@ -111,5 +123,8 @@ func heldOn(n *Node) string {
 			reason = why
 		}
 	}
-	return fmt.Sprintf("%d of its %d pods may not be moved, such as %s: %s", held, len(n.Pods), first[reason], reason)
+	if held == 1 {
+		return fmt.Sprintf("%s may not be moved, %s: %s", plural.Part(held, len(n.Pods), "pod"), first[reason], reason)
+	}
+	return fmt.Sprintf("%s may not be moved, such as %s: %s", plural.Part(held, len(n.Pods), "pod"), first[reason], reason)
 }
