@@ -158,7 +158,7 @@ func (e *emptying) place(i int) (targets []int, fits bool) {
 	return targets, true
 }
 
-// exchange takes back a node that was released if a more expensive one can be released for it, and reports whether it
+// exchange reverts a node that was released if a more expensive one can be released for it, and reports whether it
 // did. The saving is the greatest for the first pair that it finds, the most expensive node first.
 func (e *emptying) exchange() bool {
 	var kept, released []int
