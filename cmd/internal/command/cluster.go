@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/internal/platform/access"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
@@ -24,7 +26,8 @@ type ClusterFlags struct {
 	asExtra   []string // KEY=VALUE
 }
 
-// NewClusterFlags returns flags whose default is kubectl's current cluster, or inside a cluster that one.
+// NewClusterFlags returns flags whose default is kubectl's current cluster, or inside a cluster that one. There is no
+// default server, unlike kubectl's localhost:8080: with it, client-go would not look for the cluster around a pod.
 func NewClusterFlags() *ClusterFlags {
 	return &ClusterFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{ClusterDefaults: clusterDefaults()}}
 }
@@ -81,6 +84,8 @@ func (f *ClusterFlags) Config() (*rest.Config, error) {
 	if err != nil {
 		return nil, BadInput(f.whyNoConfig(err))
 	}
+	raw, _ := f.kubeconfig().RawConfig() // it was read a moment ago
+	access.Mark(config, cmp.Or(f.overrides.CurrentContext, raw.CurrentContext))
 	return config, nil
 }
 
@@ -88,6 +93,9 @@ func (f *ClusterFlags) Config() (*rest.Config, error) {
 func (f *ClusterFlags) SelectedNamespace() (string, error) {
 	if f.AllNamespaces {
 		return "", nil
+	}
+	if _, err := f.Config(); err != nil { // it says what is wrong with a kubeconfig
+		return "", err
 	}
 	namespace, _, err := f.kubeconfig().Namespace()
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"supercargo.dev/supercargo/internal/platform/access"
 )
 
 // The exit codes, which scripts rely on.
@@ -59,6 +61,7 @@ func Run(ctx context.Context, newRoot func(program string) *cobra.Command, args 
 	if err == nil {
 		return ExitOK
 	}
+	err = access.Explain(err)
 	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 	var input *inputError
 	if !running || errors.As(err, &input) {
