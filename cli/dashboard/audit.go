@@ -8,10 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/auditor"
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -23,7 +23,7 @@ const leisure = 9
 
 // accountant audits a cluster periodically, and provides the prices of its nodes.
 type accountant struct {
-	client   client.Client
+	link     *Link
 	own      []catalogue.Price
 	interval time.Duration
 
@@ -35,7 +35,7 @@ type accountant struct {
 // run audits until ctx ends, and calls touch after each audit. If the interval is 0 it only reads
 // prices, once.
 func (a *accountant) run(ctx context.Context, touch func()) {
-	for {
+	for a.link.wait(ctx) == nil {
 		start := time.Now()
 		a.round(ctx, start)
 		touch()
@@ -54,7 +54,7 @@ func (a *accountant) run(ctx context.Context, touch func()) {
 
 // round audits once. An error is shown with the figures of the last successful audit.
 func (a *accountant) round(ctx context.Context, start time.Time) {
-	read, err := objects.Live(ctx, a.client)
+	read, err := objects.Live(ctx, a.link.client)
 	if err == nil {
 		a.mu.Lock()
 		a.pricer = auditor.NewPricer(read, auditor.Pricing{Own: a.own})
@@ -77,9 +77,18 @@ func (a *accountant) round(ctx context.Context, start time.Time) {
 		if a.audit != nil {
 			*found = *a.audit
 		}
-		found.Error = err.Error()
+		found.Error = inWords(err)
 	}
 	a.audit = found
+}
+
+// inWords returns the text of an error, in plain words if there was no answer.
+func inWords(err error) string {
+	switch f := connection.Failed(err); f.Kind {
+	case connection.Unanswering, connection.Untrusted, connection.NoCredentials:
+		return "the API server " + f.Words
+	}
+	return err.Error()
 }
 
 func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*status.Audit, error) {

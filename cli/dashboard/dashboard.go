@@ -2,13 +2,16 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -18,6 +21,8 @@ import (
 const (
 	// soonest is the minimum time between two updates.
 	soonest = 250 * time.Millisecond
+	// look is the maximum time between two looks at the state of the connection.
+	look = time.Second
 	// latest is the time after which the page is updated without changes, because time bins depend on
 	// the time.
 	latest = 5 * time.Second
@@ -40,8 +45,8 @@ func Kinds() (*runtime.Scheme, error) {
 
 // Options configure the dashboard.
 type Options struct {
-	// Client is a client for the cluster with the scheme [Kinds]. The dashboard only reads and watches.
-	Client client.WithWatch
+	// Link is the connection to the cluster. The dashboard only reads and watches.
+	Link *Link
 	// Prices are the user's own prices, by instance type. They take precedence over list prices.
 	Prices []catalogue.Price
 	// AuditInterval is the time between audits; 0 disables them.
@@ -50,59 +55,123 @@ type Options struct {
 	Cycle time.Duration
 	// Show receives the items of the page each time that it may have changed.
 	Show func([]status.Item)
+	// Report, if not nil, receives each state of the connection once, without the address of anything but the API server.
+	Report func(connection.Status)
 }
 
-// Run watches the cluster until ctx ends, and shows its state. It returns an error if nodes or pods may
-// not be read.
+// Run watches the cluster until ctx ends, and shows its state, and that of the connection. While the API server cannot
+// be reached, it shows that, and continues. It returns an error if nodes or pods may not be read when it starts.
 //
 // It does not wait for requests in progress: discovery at an API server that does not respond continues
 // for half a minute after ctx ends.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from := newSource(o.Client)
-	books := &accountant{client: o.Client, own: o.Prices, interval: o.AuditInterval}
+	from := newSource(o.Link)
+	b := &board{Options: o, from: from, books: &accountant{link: o.Link, own: o.Prices, interval: o.AuditInterval}}
+	go o.Link.watch(ctx)
+	defer b.end()
 	from.start(ctx)
-	if err := from.ready(ctx); ctx.Err() != nil {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("read the cluster: %w", err)
-	}
-	go books.run(ctx, from.touch)
-	var seen []status.Decision
-	for {
-		start := time.Now()
-		snapshot := from.snapshot()
-		snapshot.Audit, snapshot.Prices = books.last(snapshot.Nodes)
-		snapshot.Cycle, snapshot.Decisions = o.Cycle, seen
-		page := status.Of(snapshot, start)
-		seen = page.Decisions
-		items, err := page.Items()
-		if err != nil {
+	go b.books.run(ctx, from.touch)
+	for changed := true; ; {
+		if err := b.update(time.Now(), changed); err != nil {
 			return err
 		}
-		o.Show(items)
-		if !from.next(ctx, max(soonest, share*time.Since(start))) {
+		var more bool
+		if changed, more = from.next(ctx, b.pause); !more {
 			return nil
 		}
 	}
 }
 
-// next returns true when it is time for an update, or false when ctx has ended.
-func (s *source) next(ctx context.Context, atLeast time.Duration) bool {
-	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(latest, atLeast))
+// board is what the page shows.
+type board struct {
+	Options
+	from  *source
+	books *accountant
+
+	page      []status.Item
+	computed  time.Time // when page was
+	due       bool      // page does not have all changes
+	decisions []status.Decision
+	pause     time.Duration // until the next update
+	said      connection.Status
+	shown     bool // said was shown
+}
+
+// update shows what has changed, of the cluster or of the connection.
+func (b *board) update(now time.Time, changed bool) error {
+	says := b.from.status(now)
+	b.due, b.pause = b.due || changed, soonest
+	read := b.from.read()
+	if err := b.from.refused(); err != nil && !read {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	// Time bins depend on the time. Those of figures that are not current are as they were.
+	due := b.due || says.State == connection.Live && now.Sub(b.computed) >= latest
+	again := read && due && (says.State != connection.Unreachable || b.page == nil)
+	if again {
+		if err := b.compute(now); err != nil {
+			return err
+		}
+		b.pause = max(soonest, share*time.Since(now))
+	}
+	same := b.shown && reflect.DeepEqual(says, b.said)
+	if same && !again {
+		return nil
+	}
+	text, err := json.Marshal(says)
+	if err != nil {
+		return fmt.Errorf("encode the state of the connection: %w", err)
+	}
+	b.Show(append(slices.Clip(b.page), status.Item{Section: connectionSection, JSON: text}))
+	if !same && b.Report != nil {
+		b.Report(says)
+	}
+	b.said, b.shown = says, true
+	return nil
+}
+
+// end says that the figures are no longer updated, to pages that stay open: those of another cluster may follow.
+func (b *board) end() {
+	text, err := json.Marshal(connection.Ended(b.from.link.observe(time.Now()).Answered))
+	if err == nil {
+		b.Show(append(slices.Clip(b.page), status.Item{Section: connectionSection, JSON: text}))
+	}
+}
+
+// connectionSection is the section of the page that says whether the other ones are current.
+const connectionSection = "connection"
+
+// compute computes the page about the cluster.
+func (b *board) compute(now time.Time) error {
+	b.due, b.computed = false, now
+	snapshot := b.from.snapshot()
+	snapshot.Audit, snapshot.Prices = b.books.last(snapshot.Nodes)
+	snapshot.Cycle, snapshot.Decisions = b.Cycle, b.decisions
+	page := status.Of(snapshot, now)
+	b.decisions = page.Decisions
+	var err error
+	b.page, err = page.Items()
+	return err
+}
+
+// next waits until it is time for an update. It reports whether the cluster has changed, and whether ctx continues.
+func (s *source) next(ctx context.Context, atLeast time.Duration) (changed, more bool) {
+	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(look, atLeast))
 	defer pause.Stop()
 	defer longest.Stop()
 	select {
 	case <-pause.C:
 	case <-ctx.Done():
-		return false
+		return false, false
 	}
 	select {
 	case <-s.changed:
+		return true, true
 	case <-longest.C:
+		return false, true
 	case <-ctx.Done():
-		return false
+		return false, false
 	}
-	return true
 }

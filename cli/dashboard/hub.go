@@ -79,11 +79,16 @@ func (h *hub) put(items []status.Item) {
 	}
 }
 
-// filled reports whether there has been a page with any item.
+// filled reports whether there is anything about the cluster.
 func (h *hub) filled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.version > 0
+	for key := range h.items {
+		if key.section != connectionSection {
+			return true
+		}
+	}
+	return false
 }
 
 // change is a new or changed item; nil JSON means that it was deleted.

@@ -8,11 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
 // Page is a dashboard page that is being served to clients that present its token.
@@ -48,17 +43,4 @@ func ServePage(ctx context.Context, address string, hosts []string) (*Page, erro
 		_ = httpServer.Close() // the streams end with serving, so nothing is lost
 		<-served
 	}}, nil
-}
-
-// NewClient returns a client for all kinds of the dashboard.
-func NewClient(config *rest.Config) (client.WithWatch, error) {
-	scheme, err := Kinds()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("create the client: %w", err)
-	}
-	return c, nil
 }

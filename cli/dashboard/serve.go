@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/internal/platform/guard"
 	"supercargo.dev/supercargo/internal/platform/servingcert"
 )
@@ -22,7 +24,7 @@ const mostConnections = mostStreams + 32
 
 // ServeOptions configure [Serve].
 type ServeOptions struct {
-	// Options configure the page. Serve sets Show.
+	// Options configure the page. Serve sets Show and Report.
 	Options
 	// Config connects to the API server that reviews tokens and access.
 	Config *rest.Config
@@ -37,6 +39,8 @@ type ServeOptions struct {
 	Log logr.Logger
 }
 
+func logTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 // Serve serves the page with HTTPS until ctx ends, to users whom the API server authenticates and who may
 // get [Path].
 func Serve(ctx context.Context, o ServeOptions) error {
@@ -46,8 +50,8 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	log, hosts := o.Log.WithName("certificate"), append([]string{"localhost", "127.0.0.1"}, o.Hosts...)
 	certificate := &servingcert.Keeper{
-		Secret:  servingcert.Secret{Client: o.Client, Live: o.Client, Name: o.Certificate, MustExist: true, Hosts: hosts, Log: log},
-		Publish: servingcert.ToConfigMap(o.Client, o.Certificate), Clock: clock.RealClock{}, Log: log,
+		Secret:  servingcert.Secret{Client: o.Link.client, Live: o.Link.client, Name: o.Certificate, MustExist: true, Hosts: hosts, Log: log},
+		Publish: servingcert.ToConfigMap(o.Link.client, o.Certificate), Clock: clock.RealClock{}, Log: log,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	page := NewServer(ServerOptions{
@@ -60,6 +64,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		Address: o.Address, Listener: o.Listener, Handler: page.Handler(), MostOneAddress: mostConnections, Certificate: certificate.GetCertificate, Log: o.Log,
 	}
 	o.Show = page.Show
+	o.Report = func(s connection.Status) {
+		o.Log.Info("The connection to the API server: "+s.At(s.Label, logTime), "state", s.State, "details", s.At(s.Line, logTime), "notes", s.Notes)
+	}
 	group.Go(func() error { return certificate.Run(ctx) })
 	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error { return Run(ctx, o.Options) })

@@ -14,8 +14,9 @@ import (
 const (
 	// pace is the minimum time between two updates of a browser.
 	pace = 250 * time.Millisecond
-	// beat is the time without an update after which a browser receives a keep-alive.
-	beat = 15 * time.Second
+	// beat is the time without an update after which a browser is told that the server is there. A page that hears
+	// nothing for some beats says that its figures are old (page/state.js).
+	beat = 2 * time.Second
 	// usualPatience is the write timeout of a message.
 	usualPatience = 20 * time.Second
 	// mostMessage is the maximum size of a message with more than one item, in bytes.
@@ -54,7 +55,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		if u.version != version || u.reset {
 			err = out.send(u)
 		} else {
-			err = out.write(": still here\n\n")
+			err = out.write(fmt.Sprintf("event: beat\ndata: {\"at\":%d}\n\n", time.Now().UnixMilli()))
 		}
 		if err != nil {
 			return // the browser has disconnected, or reads too slowly

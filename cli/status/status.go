@@ -36,8 +36,6 @@ type Snapshot struct {
 	Audit *Audit
 	// Cycle is the width of a time bin.
 	Cycle time.Duration
-	// Notes describe objects that could not be read.
-	Notes []string
 }
 
 // Price is the price of a node, in micro-dollars per hour, or why it is unknown.

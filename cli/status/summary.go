@@ -26,9 +26,8 @@ type Summary struct {
 	Watts   float64 `json:"watts"`
 	Powered int     `json:"powered"`
 	// CycleSeconds is the width of a time bin.
-	CycleSeconds float64  `json:"cycleSeconds"`
-	Audit        *Audit   `json:"audit,omitempty"`
-	Notes        []string `json:"notes,omitempty"`
+	CycleSeconds float64 `json:"cycleSeconds"`
+	Audit        *Audit  `json:"audit,omitempty"`
 }
 
 // Audit is what the same pods could cost, as in `supercargo audit`.
@@ -87,7 +86,7 @@ func (a *Audit) powered(p power) *Audit {
 
 // summary computes the totals of a page.
 func summary(s *Snapshot, p *Page) Summary {
-	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit.powered(newPower(s.Profiles)), Notes: s.Notes}
+	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit.powered(newPower(s.Profiles))}
 	var cpu, memory, requestedCPU, requestedMemory int64
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

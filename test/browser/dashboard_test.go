@@ -3,8 +3,10 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
@@ -21,6 +24,7 @@ import (
 type board struct {
 	server *dashboard.Server
 	http   *httptest.Server
+	items  []status.Item
 }
 
 func newBoard(t *testing.T) *board {
@@ -41,14 +45,25 @@ func (b *board) show(t *testing.T, s *status.Snapshot, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.server.Show(items)
+	b.items = items
+	b.say(t, connection.Status{State: connection.Live, Label: "live"})
+}
+
+// say shows a state of the connection, beside what is shown of the cluster.
+func (b *board) say(t *testing.T, s connection.Status) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.server.Show(append(slices.Clip(b.items), status.Item{Section: "connection", JSON: text}))
 }
 
 // visit opens the page and waits until it shows a cluster.
 func (b *board) visit(t *testing.T, v view) *tab {
 	t.Helper()
 	p := visit(t, b.http.URL+"/?token=t0ken", b.http.URL+"/", v)
-	p.until(t, "document.querySelector('#state').classList.contains('live') && document.querySelectorAll('.node').length > 0")
+	p.until(t, "document.querySelector('#state').dataset.state === 'live' && document.querySelectorAll('.node').length > 0")
 	return p
 }
 
@@ -203,9 +218,9 @@ func TestNamesOnTheDashboardAreText(t *testing.T) {
 	b := newBoard(t)
 	s := sampleCluster(3, start)
 	s.Nodes[0].Name = attack
-	s.Notes = []string{attack}
 	s.Fleets[0].Status.LastDecision.Summary = attack
 	b.show(t, s, start)
+	b.say(t, connection.Status{State: connection.Live, Label: "live", Notes: []string{attack}})
 	p := b.visit(t, view{"light", 1400})
 	if n := strings.Count(ask[string](t, p, "document.body.innerText"), attack); n < 3 {
 		t.Errorf("the page has the name %d times as text, want 3", n)
@@ -221,5 +236,8 @@ func TestADashboardWhoseServerHasEndedSaysSo(t *testing.T) {
 	p := b.visit(t, view{"light", 1400})
 	b.http.CloseClientConnections()
 	b.http.Listener.Close()
-	p.until(t, "document.querySelector('#state').textContent.startsWith('connection lost')")
+	p.until(t, "document.querySelector('#state').textContent.startsWith('stale since')")
+	if line := ask[string](t, p, "document.querySelector('#trouble').textContent"); !strings.Contains(line, "no answer from the dashboard") {
+		t.Errorf("it says %q", line)
+	}
 }

@@ -49,7 +49,7 @@ func TestTheDashboardFollowsTheDemoWhileItRuns(t *testing.T) {
 	own, _, _ := strings.Cut(url, "?")
 	p := visit(t, url, own, views[0])
 	// A playground has nodes, and pods are being bound to them.
-	p.until(t, "document.querySelector('#state').classList.contains('live') && document.querySelectorAll('.node').length > 0")
+	p.until(t, "document.querySelector('#state').dataset.state === 'live' && document.querySelectorAll('.node').length > 0")
 	p.until(t, "Number(document.querySelector('#pod-count').textContent.replaceAll(',', '')) > 0")
 	before := ask[string](t, p, "document.querySelector('#pod-count').textContent")
 	p.until(t, "document.querySelector('#pod-count').textContent !== '"+before+"'")

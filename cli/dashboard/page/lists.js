@@ -1,6 +1,6 @@
 // Everything that is listed: what waits, what was decided, and the objects of Supercargo.
 
-import { $, el, facts, list } from "./dom.js";
+import { $, el, facts, list, say } from "./dom.js";
 import { bytes, clock, cores, count, plural, span } from "./text.js";
 
 const dl = (pairs) => {
@@ -22,16 +22,39 @@ const section = (id, items, make) => {
   list($(id), items, make);
 };
 
-export const pending = (items, now) => {
-  $("no-pending").hidden = items.length > 0;
-  list($("pending"), items.sort((a, b) => b.pods - a.pods), (p) => el("article", "row warn",
-    el("p", "line", el("b", "", plural(p.pods, "pod")), el("span", "quiet", `waiting for up to ${span(now / 1000 - p.since)}`)),
-    el("p", "", p.reason),
-    el("details", "", el("summary", "", `${cores(p.cpu)} CPUs, ${bytes(p.memory)}`), texts([...p.names, ...(p.pods > p.names.length ? [`and ${plural(p.pods - p.names.length, "more", "more")}`] : [])]))));
+// absence says that there is nothing of a kind, only of what is known: "No pod waits" now, or "waited" at a time.
+const absence = (id, items, known, state, now, then, unknown) => {
+  $(id).hidden = items.length > 0;
+  say($(id), !known ? unknown : state.state === "live" ? now : `${then} at ${clock(state.at)}.`);
 };
 
-export const decisions = (items) => {
-  $("no-decisions").hidden = items.length > 0;
+const waits = (since, now) => `waiting for up to ${span(now / 1000 - since)}`;
+
+// age lets the waiting times go on.
+export const age = (now) => {
+  for (const e of document.querySelectorAll("#pending [data-since]")) say(e, waits(Number(e.dataset.since), now));
+};
+
+export const pending = (items, state, known) => {
+  absence("no-pending", items, known, state, "No pod waits for a node.", "No pod waited for a node", "Not known.");
+  list($("pending"), items.sort((a, b) => b.pods - a.pods), (p) => {
+    const waiting = el("span", "quiet", waits(p.since, state.at));
+    waiting.dataset.since = p.since;
+    return el("article", "row warn",
+      el("p", "line", el("b", "", plural(p.pods, "pod")), waiting),
+      el("p", "", p.reason),
+      el("details", "", el("summary", "", `${cores(p.cpu)} CPUs, ${bytes(p.memory)}`), texts([...p.names, ...(p.pods > p.names.length ? [`and ${plural(p.pods - p.names.length, "more", "more")}`] : [])])));
+  });
+  age(state.at);
+};
+
+// decides are the kinds that decisions and Events come from.
+const decides = ["NodeFleets", "ReplicaPolicies", "WorkerPools", "Events"];
+
+export const decisions = (items, state, known, unread) => {
+  const missing = decides.filter((kind) => unread.includes(kind));
+  absence("no-decisions", items, known && missing.length === 0, state,
+    "There are none in the cluster.", "There were none in the cluster", known ? `Not known: ${missing.join(", ")} were not read.` : "Not known.");
   list($("decisions"), items.sort((a, b) => b.at - a.at), decision);
 };
 

@@ -7,9 +7,9 @@ import * as nodes from "./nodes.js";
 import * as summary from "./summary.js";
 import * as lists from "./lists.js";
 import * as detail from "./detail.js";
-import { clock } from "./text.js";
+import { QUIET, stateOf } from "./state.js";
 
-const sections = ["summary", "nodes", "pending", "fleets", "decisions", "migrations", "policies", "pools"];
+const sections = ["connection", "summary", "nodes", "pending", "fleets", "decisions", "migrations", "policies", "pools"];
 let page = new Map(); // by section: by key, an item
 let staged = []; // of an update that is not complete
 let reset = true;
@@ -18,8 +18,26 @@ let changed = new Set();
 let drawn = new Map(); // the nodes that are shown
 let scheduled = false;
 
+let heard = 0; // when the server said anything, by the clock of this computer
+let cut = false; // the connection to the server is broken
+let stopped = false; // and the server is not that of this page
+let state = stateOf({ heard, now: 0 });
+
 const of = (section) => page.get(section) ?? new Map();
-const now = () => Date.now() + skew;
+
+// look finds the state of the figures. Those that are not current are as old as their time, and grow no older.
+const look = () => {
+  const before = state;
+  state = stateOf({ said: of("connection").get(""), heard, now: Date.now(), cut, stopped, skew });
+  if (before.state === state.state && before.label === state.label && before.line === state.line) return;
+  say($("state"), state.label);
+  $("state").dataset.state = state.state;
+  $("trouble").hidden = !state.line;
+  say($("trouble"), state.line);
+  document.body.classList.toggle("old", state.state !== "live");
+  changed.add("summary").add("pending").add("decisions"); // what they say of an absence depends on the state
+  schedule();
+};
 
 const apply = () => {
   if (reset) {
@@ -38,6 +56,7 @@ const apply = () => {
   }
   staged = [];
   reset = false;
+  look();
   schedule();
 };
 
@@ -53,20 +72,33 @@ const render = () => {
   const what = changed;
   changed = new Set();
   const s = of("summary").get("");
+  const said = of("connection").get("");
+  if (what.has("connection")) summary.notes(said?.notes ?? []);
   if (what.has("summary") && s) {
-    summary.show(s);
+    summary.show(s, state);
     showLegend(s.cycleSeconds);
   }
   if (what.has("nodes")) {
     nodes.set(of("nodes"), drawn);
     drawn = of("nodes");
-    detail.refresh(drawn, now());
+    detail.refresh(drawn, state.at);
   }
-  if (what.has("pending")) lists.pending([...of("pending").values()], now());
-  for (const section of ["fleets", "decisions", "migrations", "policies", "pools"]) {
+  const known = s !== undefined;
+  if (what.has("pending") || what.has("summary")) lists.pending([...of("pending").values()], state, known);
+  if (what.has("decisions") || what.has("connection")) lists.decisions([...of("decisions").values()], state, known, said?.unread ?? []);
+  for (const section of ["fleets", "migrations", "policies", "pools"]) {
     if (what.has(section)) lists[section]([...of(section).values()]);
   }
 };
+
+// tick lets times go on, and finds that the server is silent.
+const tick = () => {
+  look();
+  if (document.hidden || state.state !== "live") return;
+  lists.age(state.at);
+  detail.refresh(drawn, state.at);
+};
+setInterval(tick, 1000);
 
 const showLegend = (cycleSeconds) => {
   if ($("legend").shown === cycleSeconds) return;
@@ -81,48 +113,67 @@ const paintLegend = () => $("legend").replaceChildren(...legend($("legend").show
 }));
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(() => $("legend").shown && paintLegend()));
-document.addEventListener("visibilitychange", schedule);
-nodes.onOpen((name) => detail.open(drawn.get(name), now()));
-
-const state = (text, live) => {
-  say($("state"), text);
-  $("state").classList.toggle("live", live);
-};
+document.addEventListener("visibilitychange", () => {
+  look();
+  schedule();
+});
+nodes.onOpen((name) => detail.open(drawn.get(name), state.at));
 
 // patience is how long to wait before asking a server again that has refused to tell more, in milliseconds.
-const patience = 10_000;
+const patience = 3_000;
 
+let source;
 const listen = () => {
-  const source = new EventSource("events");
+  source?.close();
+  source = new EventSource("events");
+  const hears = (at) => {
+    skew = at - Date.now();
+    heard = Date.now();
+    cut = stopped = false;
+  };
   source.addEventListener("reset", () => {
     staged = [];
     reset = true;
   });
-  source.addEventListener("items", (e) => staged.push(...JSON.parse(e.data)));
+  source.addEventListener("items", (e) => {
+    heard = Date.now(); // a large update takes a while
+    staged.push(...JSON.parse(e.data));
+  });
   source.addEventListener("commit", (e) => {
-    skew = JSON.parse(e.data).at - Date.now();
+    hears(JSON.parse(e.data).at);
     apply();
-    state("live", true);
+  });
+  source.addEventListener("beat", (e) => {
+    hears(JSON.parse(e.data).at);
+    look();
   });
   source.addEventListener("error", () => {
     // What was being told is told again: the server knows the last update that was complete.
     staged = [];
+    cut = true;
     if (source.readyState === EventSource.CLOSED) refused();
-    else state(`connection lost at ${clock(Date.now())}, retrying`, false);
+    look();
   });
 };
 
 // refused finds out why the server has refused to tell more.
 const refused = async () => {
-  const answer = await fetch("./", { redirect: "manual", cache: "no-store" }).catch(() => null);
+  const answer = await fetch("./", { redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(QUIET) }).catch(() => null);
   if (answer?.type === "opaqueredirect" || answer?.status === 403) {
     location.reload(); // the session is over: the server shows the form to log in
-  } else if (answer?.status === 401) {
-    state("the server has stopped: start it again and reload the page", false);
-  } else {
-    state(`connection lost at ${clock(Date.now())}, retrying`, false);
-    setTimeout(listen, patience);
+    return;
   }
+  stopped = answer?.status === 401;
+  look();
+  setTimeout(listen, patience);
 };
+
+// A connection whose other end has vanished never fails: a silent one is opened again.
+setInterval(() => {
+  if (heard && Date.now() - heard > 2 * QUIET && source.readyState === EventSource.OPEN) {
+    cut = true;
+    listen();
+  }
+}, QUIET);
 
 listen();

@@ -10,7 +10,13 @@ const bar = (name, value, share, note = "") => {
   return el("div", "", el("dt", "", name), el("dd", "", el("b", "", value), note && el("small", "", note), el("span", "track", fill)));
 };
 
-export const show = (s) => {
+// notes says what is left out of figures that are current.
+export const notes = (all) => {
+  $("notes").hidden = all.length === 0;
+  $("notes").replaceChildren(...all.map((note) => el("li", "", note)));
+};
+
+export const show = (s, state) => {
   const unpriced = s.nodes - s.priced;
   say($("dollars"), s.priced ? dollars(s.dollars) : "–");
   say($("priced"), s.priced === 0 ? "no node has a known price" : unpriced ? `${plural(unpriced, "node")} without a price ${unpriced === 1 ? "is" : "are"} not in it` : `all ${plural(s.nodes, "node")}`);
@@ -20,15 +26,13 @@ export const show = (s) => {
   say($("node-count"), count(s.nodes));
   say($("node-states"), [`${count(s.ready)} ready`, s.empty && `${count(s.empty)} empty`].filter(Boolean).join(", "));
   say($("pod-count"), count(s.pods));
-  say($("pod-states"), s.pending ? `${count(s.pending)} more ${s.pending === 1 ? "waits" : "wait"} for a node` : "none waits for a node");
+  say($("pod-states"), s.pending ? `${count(s.pending)} more ${s.pending === 1 ? "waits" : "wait"} for a node` : state.state === "live" ? "none waits for a node" : "none waited for a node");
   const meters = JSON.stringify([s.requestedCPU, s.requestedMemory]);
   if ($("requested").shown !== meters) {
     $("requested").shown = meters;
     $("requested").replaceChildren(bar("CPU", percent(s.requestedCPU), s.requestedCPU), bar("Memory", percent(s.requestedMemory), s.requestedMemory));
   }
-  $("notes").hidden = !s.notes?.length;
-  $("notes").replaceChildren(...(s.notes ?? []).map((note) => el("li", "", note)));
-  document.title = `${s.priced ? dollars(s.dollars) + "/h · " : ""}Supercargo`;
+  document.title = `${state.state === "live" ? (s.priced ? dollars(s.dollars) + "/h · " : "") : state.label + " · "}Supercargo`;
 };
 
 // bills sets what the pods cost beside what they could cost.

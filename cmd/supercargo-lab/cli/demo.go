@@ -142,9 +142,9 @@ const demoAudits = 5 * time.Second
 // showOn returns a function that shows a cluster of the demo on the page.
 func showOn(page *dashboard.Page, stderr io.Writer) func(context.Context, *rest.Config, time.Duration) {
 	return func(ctx context.Context, config *rest.Config, cycle time.Duration) {
-		c, err := dashboard.NewClient(config)
+		link, err := dashboard.Connect(config)
 		if err == nil {
-			err = dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: demoAudits, Cycle: cycle, Show: page.Server.Show})
+			err = dashboard.Run(ctx, dashboard.Options{Link: link, AuditInterval: demoAudits, Cycle: cycle, Show: page.Server.Show})
 		}
 		if err != nil {
 			fmt.Fprintf(stderr, "the dashboard cannot show this cluster: %v\n", err)

@@ -7,15 +7,17 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -88,24 +90,30 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	if err != nil {
 		return command.BadInput(err)
 	}
-	c, err := flags.client()
+	config, err := flags.cluster.Config()
 	if err != nil {
 		return err
 	}
+	config.QPS = -1 // no client-side rate limit: lists are paged, and the API server has its own limits
+	link, err := dashboard.Connect(config)
+	if err != nil {
+		return err
+	}
+	options := dashboard.Options{Link: link, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle}
 	if flags.authorize {
-		return flags.serve(ctx, dashboard.Options{Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle}, stdout)
+		return flags.serve(ctx, options, config, stdout)
 	}
 	page, err := dashboard.ServePage(ctx, flags.address, command.Lower(flags.acceptHosts))
 	if err != nil {
 		return command.BadInput(fmt.Errorf("--address %s: %w", flags.address, err))
 	}
 	fmt.Fprintln(stdout, page.Address)
+	terminal := &lines{to: stderr}
 	if flags.open {
-		command.OpenPage(ctx, page.Address, stderr)
+		go command.OpenPage(ctx, page.Address, terminal)
 	}
-	err = dashboard.Run(page.Serving, dashboard.Options{
-		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: page.Server.Show,
-	})
+	options.Show, options.Report = page.Server.Show, terminal.report
+	err = dashboard.Run(page.Serving, options)
 	if err == nil {
 		err = context.Cause(page.Serving)
 	}
@@ -117,11 +125,7 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 }
 
 // serve serves the page to users whom the API server authorizes, until ctx ends.
-func (f *dashboardFlags) serve(ctx context.Context, page dashboard.Options, stdout io.Writer) error {
-	config, err := f.cluster.Config()
-	if err != nil {
-		return err
-	}
+func (f *dashboardFlags) serve(ctx context.Context, page dashboard.Options, config *rest.Config, stdout io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.address)
 	if err != nil {
 		return command.BadInput(fmt.Errorf("--address %s: %w", f.address, err))
@@ -152,12 +156,25 @@ func (f *dashboardFlags) check() (prices []catalogue.Price, err error) {
 	return prices, errors.Join(errs...)
 }
 
-// client returns a client for all kinds of the dashboard.
-func (f *dashboardFlags) client() (client.WithWatch, error) {
-	config, err := f.cluster.Config()
-	if err != nil {
-		return nil, err
+// lines writes lines from several goroutines.
+type lines struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(text)
+}
+
+// report writes the state of the connection, with the time.
+func (l *lines) report(s connection.Status) {
+	clock := func(t time.Time) string { return t.Format(time.TimeOnly) }
+	var text strings.Builder
+	for _, line := range append([]string{strings.TrimSuffix(s.At(s.Label, clock)+": "+s.At(s.Line, clock), ": ")}, s.Notes...) {
+		fmt.Fprintln(&text, clock(time.Now()), line)
 	}
-	config.QPS = -1 // no client-side rate limit: lists are paged, and the API server has its own limits
-	return dashboard.NewClient(config)
+	fmt.Fprint(l, text.String())
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
@@ -128,7 +129,7 @@ func (d *deployed) start() {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- dashboard.Serve(ctx, dashboard.ServeOptions{
-			Options: dashboard.Options{Client: clientOf(d.T, config), AuditInterval: time.Second, Cycle: 5 * time.Minute},
+			Options: dashboard.Options{Link: linkTo(d.T, config), AuditInterval: time.Second, Cycle: 5 * time.Minute},
 			Config:  config, Listener: listener, Hosts: []string{board + "." + home + ".svc"},
 			Certificate: types.NamespacedName{Namespace: home, Name: board}, Log: d.log.Logger("dashboard"),
 		})
@@ -256,7 +257,7 @@ func TestTheDashboardsAccountReadsAllThatThePageShowsAndNoSecrets(t *testing.T) 
 		return s.Nodes == 2 && s.Audit != nil
 	})
 	s := read[status.Summary](t, r, "summary/")
-	for _, note := range append(s.Notes, s.Audit.Notes...) {
+	for _, note := range append(read[connection.Status](t, r, "connection/").Notes, s.Audit.Notes...) {
 		if strings.Contains(note, "allowed") || strings.Contains(note, "permission") || strings.Contains(note, "forbidden") {
 			t.Errorf("the account lacks a permission: %s", note)
 		}

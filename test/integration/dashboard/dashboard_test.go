@@ -24,6 +24,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/dashboard"
+	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -47,16 +48,27 @@ func clientOf(t *testing.T, config *rest.Config) client.WithWatch {
 	return c
 }
 
+// linkTo returns a link to the API server of a configuration.
+func linkTo(t *testing.T, config *rest.Config) *dashboard.Link {
+	t.Helper()
+	l, err := dashboard.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // run runs a dashboard until the test ends, and returns its address. It fails the test if the dashboard ends
 // by itself.
-func run(t *testing.T, c client.WithWatch) string {
+func run(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	server := dashboard.NewServer(dashboard.ServerOptions{Token: "t0ken", Done: ctx.Done()})
 	h := httptest.NewServer(server.Handler())
 	ended := make(chan error, 1)
+	link := linkTo(t, config)
 	go func() {
-		ended <- dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: time.Second, Cycle: 5 * time.Minute, Show: server.Show})
+		ended <- dashboard.Run(ctx, dashboard.Options{Link: link, AuditInterval: time.Second, Cycle: 5 * time.Minute, Show: server.Show})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -177,7 +189,7 @@ func batchPod(name, cpu string) *corev1.Pod {
 func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{Nodes: playground.Fleet(5)})
 	c := clientOf(t, p.Config())
-	r := listen(t, run(t, c))
+	r := listen(t, run(t, p.Config()))
 	r.until(t, "five nodes are shown", func() bool { return read[status.Summary](t, r, "summary/").Nodes == 5 })
 
 	testapi.Create(t, c, batchPod("job", "500m"))
@@ -249,7 +261,7 @@ spec: {manager: {address: "m:9123"}, limits: {max: 3}, worker: {resources: {core
 // TestObjectsOfSupercargoAppear installs the CRDs of Supercargo while the page is open.
 func TestObjectsOfSupercargoAppear(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
-	r := listen(t, run(t, clientOf(t, p.Config())))
+	r := listen(t, run(t, p.Config()))
 	r.until(t, "the page is shown", func() bool { return len(r.items) > 0 })
 	if err := p.InstallCRDs(t.Context()); err != nil {
 		t.Fatal(err)
@@ -303,18 +315,17 @@ func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "viewer"}}}
 	config := rest.CopyConfig(p.Config())
 	config.Impersonate.UserName = "viewer"
-	viewer := clientOf(t, config)
 
-	if err := dashboard.Run(t.Context(), dashboard.Options{Client: viewer, Cycle: time.Minute, Show: func([]status.Item) {}}); err == nil || !strings.Contains(err.Error(), "watch Nodes") {
+	if err := dashboard.Run(t.Context(), dashboard.Options{Link: linkTo(t, config), Cycle: time.Minute, Show: func([]status.Item) {}}); err == nil || !strings.Contains(err.Error(), "permission missing: the dashboard must list and watch nodes") {
 		t.Errorf("without any right: %v, want that nodes may not be watched", err)
 	}
 	for _, o := range []client.Object{role, binding} {
 		testapi.Create(t, admin, o)
 	}
-	r := listen(t, run(t, viewer))
-	const note = "NodeFleets are not shown: the user is not allowed to list and watch them"
+	r := listen(t, run(t, config))
+	const note = "permission missing: you may not list nodefleets.supercargo.dev: the page lacks NodeFleets and their decisions"
 	r.until(t, "two nodes and the note are shown", func() bool {
-		s := read[status.Summary](t, r, "summary/")
-		return s.Nodes == 2 && slices.Contains(s.Notes, note)
+		says := read[connection.Status](t, r, "connection/")
+		return read[status.Summary](t, r, "summary/").Nodes == 2 && slices.Contains(says.Notes, note) && slices.Contains(says.Unread, "NodeFleets")
 	})
 }

@@ -1,0 +1,105 @@
+//go:build browser
+
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/cli/dashboard/connection"
+)
+
+// TestADashboardWithoutACurrentClusterAssertsNothing shows each state of the connection, before and after the cluster
+// was read. Nothing may say that there is none of something, unless that was looked up.
+func TestADashboardWithoutACurrentClusterAssertsNothing(t *testing.T) {
+	since := start.Add(-3 * time.Minute).UnixMilli()
+	for _, tc := range []struct {
+		name string
+		read bool
+		said connection.Status
+		pill string
+	}{
+		{"connecting", false, connection.Status{State: connection.Connecting, Label: "connecting", Line: "Connecting to the API server at https://x.", Unread: []string{"nodes", "Events"}}, "connecting"},
+		{"never reached", false, connection.Status{State: connection.Unreachable, Label: "unreachable", Line: "The API server at https://x refuses connections.", Unread: []string{"nodes", "Events"}}, "unreachable"},
+		{"denied", false, connection.Status{State: connection.Denied, Label: "permission missing", Line: "Permission missing: you may not list pods."}, "permission missing"},
+		{"unreachable", true, connection.Status{State: connection.Unreachable, Since: since, Label: "unreachable since {since}", Line: "The API server at https://x does not answer. The figures are from {since}."}, "unreachable since "},
+		{"stale", true, connection.Status{State: connection.Stale, Since: since, Label: "stale since {since}", Line: "Pods are shown as of {since}."}, "stale since "},
+		{"incomplete", true, connection.Status{State: connection.Live, Label: "live, incomplete", Notes: []string{"permission missing: you may not list events.events.k8s.io: the page lacks Events"}, Unread: []string{"Events"}}, "live, incomplete"},
+		{"live", true, connection.Status{State: connection.Live, Label: "live"}, "live"},
+	} {
+		for _, width := range []int64{360, 1280} {
+			t.Run(fmt.Sprintf("%s-%d", tc.name, width), func(t *testing.T) {
+				b := newBoard(t)
+				if tc.read {
+					s := sampleCluster(3, start)
+					s.Pods, s.Fleets, s.Policies, s.Pools, s.Events, s.Decisions = nil, nil, nil, nil, nil, nil
+					b.show(t, s, start)
+				}
+				b.say(t, tc.said)
+				p := visit(t, b.http.URL+"/?token=t0ken", b.http.URL+"/", view{"light", width})
+				p.until(t, fmt.Sprintf("document.querySelector('#state').dataset.state === %q", tc.said.State))
+				p.until(t, "document.querySelector('#state').textContent.startsWith('"+tc.pill+"')")
+				text := ask[string](t, p, "document.body.innerText")
+				if strings.Contains(text, "{since}") || strings.Contains(text, "Invalid Date") {
+					t.Errorf("it says:\n%s", text)
+				}
+				for _, absence := range []string{"No pod waits", "none waits"} {
+					if said, may := strings.Contains(text, absence), tc.said.State == connection.Live; said != may {
+						t.Errorf("it says %q: %v, want %v:\n%s", absence, said, may, text)
+					}
+				}
+				if said, may := strings.Contains(text, "There are none in the cluster"), tc.name == "live"; said != may {
+					t.Errorf("it says that there are no decisions: %v, want %v:\n%s", said, may, text)
+				}
+				if past := strings.Contains(text, "No pod waited for a node at "); past != (tc.read && tc.said.State != connection.Live) {
+					t.Errorf("it says of the past: %v:\n%s", past, text)
+				}
+				faults := append(ask[[]string](t, p, "checks.overflow()"), p.axe(t)...)
+				for _, fault := range append(faults, p.seen(t)...) {
+					t.Error(fault)
+				}
+			})
+		}
+	}
+}
+
+// TestTimesGoOnWithoutNewData and stand still once the figures are not current.
+func TestTimesGoOnWithoutNewData(t *testing.T) {
+	b := newBoard(t)
+	s := sampleCluster(3, start)
+	b.show(t, s, start)
+	p := b.visit(t, view{"light", 1280})
+	waits := "document.querySelector('#pending [data-since]').textContent"
+	for _, pod := range s.Pods {
+		pod.CreationTimestamp.Time = time.Now().Add(-20 * time.Second)
+	}
+	b.show(t, s, start)
+	p.until(t, waits+".endsWith(' s')")
+	first := ask[string](t, p, waits)
+	p.until(t, waits+" !== '"+first+"'")
+	b.say(t, connection.Status{State: connection.Unreachable, Since: time.Now().Add(-10 * time.Second).UnixMilli(), Label: "unreachable since {since}", Line: "x"})
+	p.until(t, "document.querySelector('#state').dataset.state === 'unreachable'")
+	p.until(t, "/for up to (9|10|11) s/.test("+waits+")")
+}
+
+// TestASilentDashboardIsFoundWithinTheBound asks the page's own function, for a server that has vanished without the end
+// of its connection.
+func TestASilentDashboardIsFoundWithinTheBound(t *testing.T) {
+	b := newBoard(t)
+	b.show(t, sampleCluster(3, start), start)
+	p := b.visit(t, view{"light", 1280})
+	state := func(heard, now int) string {
+		return ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf({ said: { state: "live", label: "live" }, heard: %d, now: %d }); return s.state + " " + s.at })()`, heard, now))
+	}
+	p.until(t, `(import("./state.js").then((m) => (window.stateOf = m.stateOf)), window.stateOf !== undefined)`)
+	for silence, want := range map[int]string{0: "live 100000", 8000: "live 108000", 8001: "stale 100000"} {
+		if got := state(100_000, 100_000+silence); got != want {
+			t.Errorf("after %d ms of silence: %s, want %s", silence, got, want)
+		}
+	}
+	if limit := int(connection.Found / time.Millisecond); state(100_000, 100_000+limit) != "stale 100000" {
+		t.Errorf("after %d ms of silence it is not stale", limit)
+	}
+}
