@@ -21,8 +21,8 @@ import (
 const (
 	// soonest is the minimum time between two updates.
 	soonest = 250 * time.Millisecond
-	// look is the maximum time between two looks at the state of the connection.
-	look = time.Second
+	// probePeriod is the maximum time between two evaluations of the state of the connection.
+	probePeriod = time.Second
 	// latest is the time after which the page is updated without changes, because time bins depend on
 	// the time.
 	latest = 5 * time.Second
@@ -90,13 +90,13 @@ type board struct {
 	from  *source
 	books *accountant
 
-	page      []status.Item
-	computed  time.Time // when page was
-	due       bool      // page does not have all changes
-	decisions []status.Decision
-	pause     time.Duration // until the next update
-	said      connection.Status
-	shown     bool // said was shown
+	page       []status.Item
+	computed   time.Time // when page was
+	due        bool      // page does not have all changes
+	decisions  []status.Decision
+	pause      time.Duration // until the next update
+	connection connection.Status
+	shown      bool // connection was shown
 }
 
 // update shows what has changed, of the cluster or of the connection.
@@ -116,7 +116,7 @@ func (b *board) update(now time.Time, changed bool) error {
 		}
 		b.pause = max(soonest, share*time.Since(now))
 	}
-	same := b.shown && reflect.DeepEqual(says, b.said)
+	same := b.shown && reflect.DeepEqual(says, b.connection)
 	if same && !again {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (b *board) update(now time.Time, changed bool) error {
 	if !same && b.Report != nil {
 		b.Report(says)
 	}
-	b.said, b.shown = says, true
+	b.connection, b.shown = says, true
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (b *board) compute(now time.Time) error {
 
 // next waits until it is time for an update. It reports whether the cluster has changed, and whether ctx continues.
 func (s *source) next(ctx context.Context, atLeast time.Duration) (changed, more bool) {
-	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(look, atLeast))
+	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(probePeriod, atLeast))
 	defer pause.Stop()
 	defer longest.Stop()
 	select {

@@ -64,7 +64,7 @@ func TestADashboardWithoutACurrentClusterAssertsNothing(t *testing.T) {
 	}
 }
 
-// TestTimesGoOnWithoutNewData and stand still once the figures are not current.
+// TestTimesGoOnWithoutNewData checks also that they stop once the figures are not current.
 func TestTimesGoOnWithoutNewData(t *testing.T) {
 	b := newBoard(t)
 	s := sampleCluster(3, start)
