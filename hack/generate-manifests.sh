@@ -17,6 +17,8 @@ for adapter in false true; do
 	"$helm" template supercargo helm/supercargo --namespace supercargo-system --values helm/kustomize-values.yaml \
 		--set "metricsAdapter.enabled=$adapter" --output-dir "$rendered/$adapter" >/dev/null
 done
+# manifests/observe has the chart's defaults.
+"$helm" template supercargo helm/supercargo --namespace supercargo-system --output-dir "$rendered/observe" >/dev/null
 
 part() { # part WITH-ADAPTER TEMPLATES FOLDER FILE...
 	local from=$rendered/$1/supercargo/templates/$2 to=$3 file
@@ -28,6 +30,10 @@ part() { # part WITH-ADAPTER TEMPLATES FOLDER FILE...
 		} >"$to/$file.yaml"
 	done
 }
+for program in autoscaler descheduler; do
+	mkdir -p "observe/$program"
+	part observe $program observe/$program rbac deployment service disruption
+done
 part false autoscaler autoscaler rbac deployment service disruption
 part false openstack openstack rbac
 part false catalogue catalogue rbac

@@ -16,6 +16,10 @@ const (
 	// is absent.
 	// +condition=Paused=True
 	ReasonPausedByConfigMap = "PausedByConfigMap"
+	// ReasonActionDisabled means that the program only reports what it would do for the object, because its option
+	// `--actions` does not list the action.
+	// +condition=Paused=True
+	ReasonActionDisabled = "ActionDisabled"
 )
 
 // Reasons of NodeFleets.

@@ -26,6 +26,19 @@ import (
 // name is the name of the program.
 const name = "autoscaler"
 
+// The actions of the autoscaler.
+const (
+	// ActMachines buys and releases machines, as NodeFleets say.
+	ActMachines = "machines"
+	// ActServices scales services, as ReplicaPolicies say.
+	ActServices = "services"
+	// ActWorkers creates and deletes workers, as WorkerPools say.
+	ActWorkers = "workers"
+)
+
+// Actions returns the actions of the autoscaler.
+func Actions() []string { return []string{ActMachines, ActServices, ActWorkers} }
+
 // Options configure the autoscaler.
 type Options struct {
 	operator.Options
@@ -41,6 +54,9 @@ type Options struct {
 
 // Run runs the autoscaler until ctx ends or an error occurs that a restart may fix.
 func Run(ctx context.Context, o Options) error {
+	if err := o.CheckActions(Actions()); err != nil {
+		return err
+	}
 	fence := o.Fence(name)
 	o.Config = fence(o.Config)
 	if o.ClusterAPIConfig != nil {
@@ -74,7 +90,7 @@ func addPools(m ctrl.Manager, o Options) error {
 	}
 	r := &worker.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
-		Pause: o.Pause(m),
+		Pause: o.PauseOf(m, name, ActWorkers),
 	}
 	return r.SetupWithManager(m)
 }
@@ -96,7 +112,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
-		Pause: o.Pause(m), Migrations: len(migrations) > 0,
+		Pause: o.PauseOf(m, name, ActMachines), Migrations: len(migrations) > 0,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
 			if f.Spec.Provider == v1alpha1.FleetOpenStack {
 				return clouds.For(f, nodes), nil

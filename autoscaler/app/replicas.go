@@ -48,7 +48,7 @@ func addPolicies(m ctrl.Manager, o Options) error {
 	r := &replica.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Scaler: replica.NewScaler(m.GetClient()), Kinds: kinds, Sources: sources,
 		Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
-		Pause: o.Pause(m),
+		Pause: o.PauseOf(m, name, ActServices),
 	}
 	return r.SetupWithManager(m)
 }

@@ -85,7 +85,7 @@ func (x *execution) cordon(ctx context.Context, node *corev1.Node, until time.Du
 // uncordonAbandoned uncordons nodes that were cordoned by fleets that no longer exist.
 func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); r.DryRun || err != nil {
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); r.DryRun || r.Pause.Withholds() || err != nil {
 		return // the next round retries
 	}
 	closed := map[string][]*corev1.Node{}

@@ -78,9 +78,9 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	return err
 }
 
-// applyPause makes the round only report its decisions while the cluster is paused.
+// applyPause makes the round only report its decisions while the cluster is paused, or if it may not act.
 func (r *round) applyPause(ctx context.Context) (err error) {
-	r.paused, err = r.Pause.Apply(ctx, r.report)
+	r.paused, err = r.Pause.Apply(ctx, r.report, r.fleet.Spec.Mode != v1alpha1.FleetObserve)
 	return err
 }
 
@@ -176,7 +176,7 @@ const planningTime = 20 * time.Second
 func (r *round) decide(input *fleetdecide.Observation) fleetdecide.Actions {
 	began := r.Clock.Now()
 	c := fleetdecide.ConfigOf(&r.fleet.Spec)
-	c.Act, c.SkipDrains = r.mayAct(), r.DryRun
+	c.Act, c.SkipDrains = r.mayAct(), r.DryRun || r.Pause.Withholds()
 	c.Stop = func() bool { return r.Clock.Since(began) > planningTime }
 	actions := fleetdecide.Round(input, r.memory.Memory, c, r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(r.Clock.Since(began).Seconds())

@@ -66,7 +66,7 @@ func (e *evaluation) run(ctx context.Context) error {
 
 // applyPause turns the mode into Observe while the cluster is paused.
 func (e *evaluation) applyPause(ctx context.Context) error {
-	paused, err := e.Pause.Apply(ctx, e.report)
+	paused, err := e.Pause.Apply(ctx, e.report, e.object.Spec.Mode != v1alpha1.ReplicasObserve)
 	if err != nil || e.sound == nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 
 // applyPause checks whether the cluster is paused.
 func (rc *reconciliation) applyPause(ctx context.Context) (err error) {
-	rc.paused, err = rc.Pause.Apply(ctx, rc.report)
+	rc.paused, err = rc.Pause.Apply(ctx, rc.report, rc.pool.Spec.Mode != v1alpha1.WorkerPoolObserve)
 	return err
 }
 

@@ -64,6 +64,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&sources, "metrics-sources", "", "YAML `file` with further sources: a list \"sources\" of name, url, caFile, tokenFile, timeout and lookback")
 	flags.StringSliceVar(&o.ScaleKinds, "scale-kinds", app.DefaultScaleKinds(), "kinds that ReplicaPolicies can scale, as `resource.group`; the autoscaler needs permission to scale them")
 	o.AddFlags(flags)
+	o.AddActions(flags, app.Actions())
 	return cmd
 }
 

@@ -24,6 +24,19 @@ import (
 // name is the program's name.
 const name = "descheduler"
 
+// The actions of the descheduler.
+const (
+	// ActMigrations carries out Migrations.
+	ActMigrations = "migrations"
+	// ActConsolidation drains nodes and moves single pods, with --consolidation=Act and --energy-moves=Act.
+	ActConsolidation = "consolidation"
+	// ActProbing probes machine types, with --probing=Act, and learns from probes and finished pods.
+	ActProbing = "probing"
+)
+
+// Actions returns the actions of the descheduler.
+func Actions() []string { return []string{ActMigrations, ActConsolidation, ActProbing} }
+
 // Options configure the descheduler.
 type Options struct {
 	operator.Options
@@ -57,6 +70,7 @@ func Defaults() Options {
 // AddFlags adds the flags. The current values are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
+	o.AddActions(flags, Actions())
 	o.Consolidation.AddFlags(flags)
 	o.Probing.AddFlags(flags)
 	m := &o.Migrations
@@ -83,10 +97,28 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s: %d: must be at least %d", f.flag, f.got, f.least)
 		}
 	}
-	if err := errors.Join(o.Consolidation.Validate(), o.Probing.Validate()); err != nil {
+	if err := errors.Join(o.Consolidation.Validate(), o.Probing.Validate(), o.CheckActions(Actions()), o.withheld()); err != nil {
 		return err
 	}
 	return o.Evictions.validate()
+}
+
+// withheld returns an error if an option asks for an action that is not among Actions.
+func (o *Options) withheld() error {
+	for _, f := range []struct {
+		flag   string
+		acts   bool
+		action string
+	}{
+		{"consolidation", o.Consolidation.Mode == consolidation.Act, ActConsolidation},
+		{"energy-moves", o.Consolidation.Energy.Mode == consolidation.Act, ActConsolidation},
+		{"probing", o.Probing.Mode == profiler.Act, ActProbing},
+	} {
+		if f.acts && !o.May(f.action) {
+			return fmt.Errorf("--%s=Act: --actions must list %s too", f.flag, f.action)
+		}
+	}
+	return nil
 }
 
 // Run runs the descheduler until ctx ends, or until an error that a restart may fix.
@@ -101,7 +133,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r := &migration.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"),
-		Clock: clock.RealClock{}, Config: o.Migrations, DryRun: o.DryRun, Pause: o.Pause(m),
+		Clock: clock.RealClock{}, Config: o.Migrations, DryRun: o.DryRun, Pause: o.PauseOf(m, name, ActMigrations),
 	}
 	if err := r.SetupWithManager(ctx, m); err != nil {
 		return err
@@ -136,7 +168,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	}
 	p, err := profiler.New(&profiler.Profiler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-		Config: o.Probing, DryRun: o.DryRun, Pause: o.Pause(m),
+		Config: o.Probing, DryRun: o.DryRun, ReadOnly: !o.May(ActProbing), Pause: o.Pause(m),
 	})
 	if err != nil {
 		return err
@@ -162,7 +194,8 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	}
 	mv, err := consolidation.New(consolidation.Mover{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0, DryRun: o.DryRun, Pause: o.Pause(m),
+		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0,
+		DryRun: o.DryRun, ReadOnly: !o.May(ActConsolidation), Pause: o.Pause(m),
 	})
 	if err != nil {
 		return err

@@ -59,6 +59,8 @@ type Mover struct {
 	Fleets, Profiles bool
 	// DryRun only logs what would be done.
 	DryRun bool
+	// ReadOnly writes nothing but Events and the report. Nodes that were cordoned before stay so. No mode may be Act.
+	ReadOnly bool
 	// Pause keeps nodes from being emptied; nil never pauses.
 	Pause *pause.Switch
 

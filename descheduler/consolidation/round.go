@@ -98,7 +98,7 @@ func (r *round) plannable() *cluster.State {
 // uncordon uncordons nodes that should accept pods again: emptied ones that a pending pod needs,
 // and all that this mover has cordoned if it may no longer act.
 func (r *round) uncordon(ctx context.Context) (bool, error) {
-	if r.DryRun {
+	if r.DryRun || r.ReadOnly {
 		return false, nil
 	}
 	uncordoned := false

@@ -18,7 +18,7 @@ import (
 
 // act does the one write of a step. The write fails if the observed object has changed.
 func (r *Reconciler) act(ctx context.Context, o *migrationdecide.Observation, step migrationdecide.Step) error {
-	if r.DryRun {
+	if r.omits(step.Do) {
 		ctrl.LoggerFrom(ctx).Info("Would "+string(step.Do), "why", step.Why)
 		return nil
 	}
@@ -42,6 +42,12 @@ func (r *Reconciler) act(ctx context.Context, o *migrationdecide.Observation, st
 		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
 	}
 	return fmt.Errorf("migration %s/%s: unknown action %q", m.Namespace, m.Name, step.Do)
+}
+
+// omits reports whether an action is only logged. If acting is withheld, only the status of Migrations is written, which
+// then says so.
+func (r *Reconciler) omits(action migrationdecide.Action) bool {
+	return r.DryRun || r.Pause.Withholds() && action != migrationdecide.WriteStatus
 }
 
 // named adds the operation and the object to an error.

@@ -107,6 +107,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 	if err != nil {
 		return fmt.Errorf("set up the controller of pending Migrations: %w", err)
 	}
+	if r.Pause.Withholds() {
+		return nil // a status of one that has begun gives orders to agents: it stays as it is
+	}
 	err = ctrl.NewControllerManagedBy(m).Named("migration").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(begun))).
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.concerned)).
@@ -288,7 +291,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 				continue
 			case err != nil || step == nil:
 				return reconcile.Result{}, err
-			case step.Do != migrationdecide.Wait && !r.DryRun:
+			case step.Do != migrationdecide.Wait && !r.omits(step.Do):
 				return reconcile.Result{RequeueAfter: unseenPatience}, nil
 			case step.Until.IsZero():
 				return reconcile.Result{}, nil

@@ -46,7 +46,10 @@ func (r *round) run(ctx context.Context) (time.Duration, error) {
 			errs = append(errs, fmt.Errorf("machine type %s: %w", s.Type, err))
 		}
 	}
-	errs = append(errs, r.gather(ctx), r.learn(ctx, steps))
+	if !r.ReadOnly {
+		errs = append(errs, r.gather(ctx))
+	}
+	errs = append(errs, r.learn(ctx, steps))
 	return again, errors.Join(errs...)
 }
 
@@ -57,7 +60,7 @@ func (r *round) do(ctx context.Context, s profilerdecide.Step) error {
 		return nil
 	}
 	log.FromContext(ctx).Info("Probing", "machineType", s.Type, "action", s.Action, "node", s.Node, "reason", s.Reason, "message", s.Message)
-	if r.DryRun {
+	if r.DryRun || r.ReadOnly {
 		return nil
 	}
 	var err error

@@ -46,7 +46,9 @@ func (r *round) learn(ctx context.Context, steps []profilerdecide.Step) error {
 			continue
 		}
 		before := p.DeepCopy()
-		r.condition(p, v1alpha1.ProfileProbed, s.Reason == v1alpha1.ProfileReasonProbed, s.Reason, s.Message)
+		if !r.ReadOnly { // without records it is unknown
+			r.condition(p, v1alpha1.ProfileProbed, s.Reason == v1alpha1.ProfileReasonProbed, s.Reason, s.Message)
+		}
 		if r.due(p) {
 			if all == nil {
 				all = r.fit()
@@ -77,7 +79,7 @@ func equal(a, b *v1alpha1.MachineProfile) bool {
 // its models differ from the learned ones.
 func (r *round) due(p *v1alpha1.MachineProfile) bool {
 	known := r.memory.records[p.Spec.MachineType]
-	if known == nil || known.Probe == nil && len(known.Tasks) == 0 || p.Spec.Hardware == nil || known.Fingerprint != p.Spec.Hardware.Fingerprint {
+	if r.ReadOnly || known == nil || known.Probe == nil && len(known.Tasks) == 0 || p.Spec.Hardware == nil || known.Fingerprint != p.Spec.Hardware.Fingerprint {
 		return false
 	}
 	return known.Learned.IsZero() || r.now.Sub(known.Learned) >= r.Config.Period || digestOf(p.Status.Models) != known.Digest

@@ -125,6 +125,9 @@ func (r *round) observe(ctx context.Context) error {
 				t.Probed = known.Fingerprint
 			}
 		}
+		if p := r.profiles[name]; r.ReadOnly && p != nil && p.Status.Models != nil {
+			t.Probed = p.Status.Models.Fingerprint // else it would be reported as one to probe
+		}
 		if job := r.jobs[name]; job != nil {
 			t.Job = jobState(job)
 		}
@@ -280,6 +283,9 @@ func (p *Profiler) recordName(machineType string) types.NamespacedName {
 func (p *Profiler) record(ctx context.Context, machineType string) (*record.Record, error) {
 	if known, has := p.memory.records[machineType]; has {
 		return known, nil
+	}
+	if p.ReadOnly {
+		return nil, nil //nolint:nilnil // records are for programs that learn
 	}
 	var object corev1.ConfigMap
 	err := p.Live.Get(ctx, p.recordName(machineType), &object)

@@ -62,6 +62,10 @@ type Profiler struct {
 	HTTP *http.Client
 	// DryRun only logs what would be done.
 	DryRun bool
+	// ReadOnly writes nothing but Events and the status of profiles, and reads no records: it reports what it would probe,
+	// and learns nothing, because without records a restart would lose what the models were learned from. The mode may not
+	// be Act.
+	ReadOnly bool
 	// Pause keeps machine types from being probed; nil never pauses.
 	Pause *pause.Switch
 

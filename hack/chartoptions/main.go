@@ -23,9 +23,10 @@ import (
 // composed lists the options that the chart sets itself, or that must agree with other objects of the chart.
 // Users cannot set them.
 var composed = map[string][]string{
-	"": {"help", "version", "kubeconfig", "metrics-bind-address", "health-probe-bind-address", "leader-elect-namespace"},
+	"":           {"help", "version", "kubeconfig", "metrics-bind-address", "health-probe-bind-address", "leader-elect-namespace"},
+	"autoscaler": {"actions"},
 	"descheduler": {
-		"probe-image", "consolidation-status-namespace", "meter-namespace", "meter-port", "meter-token",
+		"actions", "probe-image", "consolidation-status-namespace", "meter-namespace", "meter-port", "meter-token",
 	},
 	"evictions":       {"eviction-webhook-bind-address", "eviction-webhook-configuration", "eviction-webhook-hosts", "eviction-webhook-secret"},
 	"node-agent":      {"node-name", "host-root", "serve-address", "listen-address"},
@@ -37,6 +38,29 @@ var composed = map[string][]string{
 		"cluster", "context", "disable-compression", "insecure-skip-tls-verify", "request-timeout", "server", "tls-server-name", "token", "user",
 	},
 }
+
+// modes are what the descheduler can do about something.
+var modes = []string{"Off", "Observe", "Act"}
+
+// tlsVersions are the names of Kubernetes for versions of TLS.
+var tlsVersions = []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}
+
+// choices lists the options that have only these values.
+var choices = map[string]map[string][]string{
+	"descheduler": {
+		"consolidation": modes, "energy-moves": modes, "probing": modes, "consolidation-policy": {"CostAware", "HTAS"}, "energy-tariff-unit": {"Dollars", "Grams"},
+	},
+	"evictions":      {"eviction-after-failure": {"Evict", "Keep"}},
+	"node-meter":     {"power-meter": {"rapl", "hwmon", "query", "model", "auto", "none"}, "power-preset": {"kepler", "node-exporter"}},
+	"kube-scheduler": {"leader-elect-resource-lock": {"leases"}, "logging-format": {"json", "text"}, "tls-min-version": tlsVersions},
+	"metrics-adapter": {
+		"audit-log-format": {"legacy", "json"}, "audit-log-mode": {"batch", "blocking", "blocking-strict"}, "audit-log-version": {"audit.k8s.io/v1"},
+		"audit-webhook-mode": {"batch", "blocking", "blocking-strict"}, "audit-webhook-version": {"audit.k8s.io/v1"}, "tls-min-version": tlsVersions,
+	},
+}
+
+// duration matches what time.ParseDuration accepts, except negative durations.
+const duration = `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`
 
 func main() {
 	schema := flag.String("schema", "", "JSON `file` with the schema, which is changed")
@@ -102,7 +126,13 @@ func optionsOf(program, help string) map[string]any {
 		if slices.Contains(composed[""], name) || slices.Contains(composed[program], name) || strings.HasPrefix(about, "DEPRECATED") {
 			continue
 		}
-		options[name] = map[string]any{"description": about, "type": types(word, about)}
+		schema := map[string]any{"description": about, "type": types(word, about)}
+		if allowed, ok := choices[program][name]; ok {
+			schema = map[string]any{"description": about, "type": "string", "enum": allowed}
+		} else if word == "duration" {
+			schema["pattern"] = duration
+		}
+		options[name] = schema
 	}
 	return options
 }

@@ -76,7 +76,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/audit/role.yaml":                              1,
 		"../../manifests/dashboard/role.yaml":                          1,
 		"../../manifests/autoscaler/deployment.yaml":                   1,
-		"../../manifests/descheduler/rbac.yaml":                        8,
+		"../../manifests/descheduler/rbac.yaml":                        9,
 		"../../manifests/descheduler/policy.yaml":                      4,
 		"../../manifests/descheduler/deployment.yaml":                  1,
 		"../../manifests/agent/namespace.yaml":                         1,

@@ -241,8 +241,8 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 	}
 	var object corev1.ConfigMap
 	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: consolidation.StatusName}, &object); {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no ConfigMap %s/%s: the descheduler has not decided yet, runs with --consolidation=Off, or is in another namespace (-n)",
+	case apierrors.IsNotFound(err), err == nil && len(object.Data) == 0: // the manifests create it empty
+		return fmt.Errorf("there is no decision in ConfigMap %s/%s: the descheduler has not decided yet, runs with --consolidation=Off, or is in another namespace (-n)",
 			namespace, consolidation.StatusName)
 	case err != nil:
 		return fmt.Errorf("read the descheduler's last decision: %w", err)

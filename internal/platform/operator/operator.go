@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,9 @@ type Options struct {
 	// LeaderElection allows several replicas, of which one acts. The Lease is in LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// Actions are the actions that the program may carry out; nil allows all. It only reports the others, and writes nothing
+	// for them but status, Events and its reports.
+	Actions []string
 	// PauseNamespace is the namespace of the ConfigMap that pauses the program. The default is Namespace, or
 	// pause.DefaultNamespace if that is empty.
 	PauseNamespace string
@@ -58,7 +62,7 @@ type Options struct {
 	Log logr.Logger
 }
 
-// AddFlags adds the flags of all fields except Config, DryRun and Log.
+// AddFlags adds the flags of all fields except Config, DryRun, Actions and Log.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader, so that only one of several replicas acts")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the namespace that this runs in)")
@@ -167,6 +171,36 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 // Pause returns the switch that keeps the controllers of a manager from acting.
 func (o *Options) Pause(m ctrl.Manager) *pause.Switch {
 	return &pause.Switch{Client: m.GetClient(), Namespace: o.pauseNamespace()}
+}
+
+// AddActions adds the flag of Actions, for a program that has these actions.
+func (o *Options) AddActions(flags *pflag.FlagSet, all []string) {
+	flags.StringSliceVar(&o.Actions, "actions", all, "`actions` to carry out; the others are only reported, and for them nothing is written but status, Events and reports")
+}
+
+// CheckActions returns an error that names an action that the program does not have.
+func (o *Options) CheckActions(all []string) error {
+	for _, action := range o.Actions {
+		if !slices.Contains(all, action) {
+			return fmt.Errorf("--actions: %q: must be one of %s", action, strings.Join(all, ", "))
+		}
+	}
+	return nil
+}
+
+// May reports whether the program may carry out an action.
+func (o *Options) May(action string) bool {
+	return o.Actions == nil || slices.Contains(o.Actions, action)
+}
+
+// PauseOf returns the switch of the controllers that carry out an action of the named program. Without the action it is
+// always on.
+func (o *Options) PauseOf(m ctrl.Manager, name, action string) *pause.Switch {
+	s := o.Pause(m)
+	if !o.May(action) {
+		s.Withheld = fmt.Sprintf("decisions are reported but not executed, because --actions of the %s lacks %q; with Helm, set %s.%s.enabled", name, action, name, action)
+	}
+	return s
 }
 
 // pauseNamespace returns the namespace of the ConfigMap that pauses the program.

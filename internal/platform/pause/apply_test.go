@@ -28,7 +28,7 @@ func TestTheBeginningAndTheEndOfEachPauseAreRecordedOnce(t *testing.T) {
 			if !want {
 				_ = c.Delete(t.Context(), object.DeepCopy()) // the second time it is gone
 			}
-			paused, err := s.Apply(t.Context(), to)
+			paused, err := s.Apply(t.Context(), to, true)
 			if err != nil || paused != want || meta.IsStatusConditionTrue(*to.Conditions, v1alpha1.ConditionPaused) != want {
 				t.Errorf("paused %t (%v), conditions %v, want %t", paused, err, *to.Conditions, want)
 			}

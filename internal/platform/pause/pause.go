@@ -40,6 +40,8 @@ type State struct {
 	Namespace string
 	// Why is the reason in the ConfigMap; it may be empty.
 	Why string
+	// Withheld is why the program may never act on these objects, which it then treats as paused; empty if it may act.
+	Withheld string
 }
 
 // Of returns the state for the ConfigMap, or for nil if there is none.
@@ -52,6 +54,9 @@ func Of(object *corev1.ConfigMap) State {
 
 // Message returns a message that the cluster is paused, why, and how to resume.
 func (s State) Message() string {
+	if s.Withheld != "" {
+		return s.Withheld
+	}
 	why := ""
 	if s.Why != "" {
 		why = " (" + s.Why + ")"
@@ -66,7 +71,11 @@ func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Ti
 		return meta.RemoveStatusCondition(list, v1alpha1.ConditionPaused)
 	}
 	before := meta.IsStatusConditionTrue(*list, v1alpha1.ConditionPaused)
-	conditions.Set(list, v1alpha1.ConditionPaused, true, v1alpha1.ReasonPausedByConfigMap, s.Message(), generation, now)
+	reason := v1alpha1.ReasonPausedByConfigMap
+	if s.Withheld != "" {
+		reason = v1alpha1.ReasonActionDisabled
+	}
+	conditions.Set(list, v1alpha1.ConditionPaused, true, reason, s.Message(), generation, now)
 	return !before
 }
 
@@ -76,12 +85,22 @@ type Switch struct {
 	Client client.Reader
 	// Namespace is the namespace of the ConfigMap.
 	Namespace string
+	// Withheld is why the program may never act; empty if it may. Its permissions are then those of a program that only
+	// reports: it must not even undo what it did before.
+	Withheld string
 }
 
-// Read returns whether the cluster is paused. On an error this is unknown, and the caller must not act.
+// Withholds reports whether the program may never act, and must not undo what it did before.
+func (s *Switch) Withholds() bool { return s != nil && s.Withheld != "" }
+
+// Read returns whether the cluster is paused, or acting is withheld. On an error this is unknown, and the caller must
+// not act.
 func (s *Switch) Read(ctx context.Context) (State, error) {
 	if s == nil {
 		return State{}, nil
+	}
+	if s.Withholds() {
+		return State{Paused: true, Namespace: s.Namespace, Withheld: s.Withheld}, nil
 	}
 	var object corev1.ConfigMap
 	err := s.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: Name}, &object)
@@ -95,12 +114,20 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 }
 
 // Apply reads the switch during the reconciliation of an object: it sets or removes condition Paused, and records an
-// Event at the beginning and the end of each pause. It returns whether the cluster is paused; on an error this is
-// unknown.
-func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter) (paused bool, err error) {
+// Event at the beginning and the end of each pause. An object whose own mode does not act (acts is false) has no
+// condition about an action that is withheld, because nothing is withheld from it. Apply returns whether the cluster is
+// paused, or acting is withheld; on an error this is unknown.
+func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter, acts bool) (paused bool, err error) {
 	state, err := s.Read(ctx)
-	if err != nil || !state.Condition(to.Conditions, to.Object.GetGeneration(), to.Now) {
+	if err != nil {
 		return state.Paused, err
+	}
+	paused = state.Paused
+	if state.Withheld != "" && !acts {
+		state = State{}
+	}
+	if !state.Condition(to.Conditions, to.Object.GetGeneration(), to.Now) {
+		return paused, nil
 	}
 	if state.Paused {
 		delete(to.Last, v1alpha1.ReasonResumed) // so that the end of this pause is reported
@@ -109,7 +136,7 @@ func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter) (paused boo
 		delete(to.Last, v1alpha1.ConditionPaused)
 		to.Event(corev1.EventTypeNormal, v1alpha1.ReasonResumed, v1alpha1.ActionResume, "Supercargo is no longer paused")
 	}
-	return state.Paused, nil
+	return paused, nil
 }
 
 // Cache restricts a manager's cache to this ConfigMap. It is read and watched by name, so the program needs no

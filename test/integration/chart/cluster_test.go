@@ -158,7 +158,7 @@ func TestUsersKeepTheirsThroughTheLifeOfARelease(t *testing.T) {
 
 	c.must("helm", "upgrade", "supercargo-crds", kinds)
 	more := parts()
-	more["descheduler.options"], more["descheduler.replicas"], more["evictions.mode"] = values{"consolidation": "Act"}, 3, "closed"
+	more["descheduler.options"], more["descheduler.replicas"], more["evictions.mode"] = values{"consolidation": "Act", "max-migrations": 11}, 3, "closed"
 	c.must("helm", c.install("upgrade", "supercargo", home, more)...)
 	if got, n := c.args(); !slices.Contains(got, "--consolidation=Act") || len(got) != len(plain)+1 || n != 3 {
 		t.Errorf("after the upgrade %d deschedulers have %q, want 3 with one argument more than %q", n, got, plain)

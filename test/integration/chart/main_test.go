@@ -64,6 +64,8 @@ func (v values) flags(t *testing.T) (args []string) {
 
 // everything enables every part.
 var everything = values{
+	"autoscaler.machines.enabled": true, "autoscaler.services.enabled": true, "descheduler.migrations.enabled": true,
+	"descheduler.consolidation.enabled": true, "descheduler.probing.enabled": true,
 	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
 	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "dashboard.enabled": true, "scheduler.second.enabled": true,
 	"scheduler.replacement.enabled": true,
@@ -77,6 +79,28 @@ func only(more values) values {
 	all := values{"autoscaler.enabled": false, "descheduler.enabled": false}
 	for key, value := range more {
 		all[key] = value
+	}
+	return all
+}
+
+// acting are the values with which the autoscaler and the descheduler have the permissions of their manifests.
+var acting = values{
+	"autoscaler.machines.enabled": true, "autoscaler.services.enabled": true, "autoscaler.workers.enabled": true,
+	"descheduler.migrations.enabled": true, "descheduler.consolidation.enabled": true, "descheduler.probing.enabled": true,
+	"descheduler.options": values{"consolidation": "Observe", "probing": "Observe"},
+}
+
+// may adds the values of acting that are about a program to others.
+func may(program string, more values) values {
+	all := only(more)
+	for key, value := range acting {
+		if strings.HasPrefix(key, program+".") && key != "autoscaler.workers.enabled" {
+			all[key] = value
+		}
+	}
+	all[program+".enabled"] = true
+	if program == "autoscaler" {
+		all["autoscaler.workers.enabled"] = true
 	}
 	return all
 }

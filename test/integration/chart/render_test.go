@@ -113,16 +113,15 @@ var same = map[string]struct {
 	values values
 	parts  []string
 }{
-	"nothing":                        {only(nil), nil},
-	"the defaults":                   {nil, []string{"autoscaler", "descheduler"}},
-	"the autoscaler":                 {only(values{"autoscaler.enabled": true}), []string{"autoscaler"}},
-	"the autoscaler for OpenStack":   {only(values{"autoscaler.enabled": true, "autoscaler.openstack.enabled": true}), []string{"autoscaler", "openstack"}},
-	"the autoscaler for catalogues":  {only(values{"autoscaler.enabled": true, "autoscaler.catalogue.enabled": true}), []string{"autoscaler", "catalogue"}},
-	"the autoscaler for WorkerPools": {only(values{"autoscaler.enabled": true, "autoscaler.workers.enabled": true}), []string{"autoscaler", "workers"}},
-	"the descheduler":                {only(values{"descheduler.enabled": true}), []string{"descheduler"}},
-	"evictions, open":                {only(values{"descheduler.enabled": true, "evictions.enabled": true}), []string{"descheduler", "evictions/open"}},
+	"nothing":                       {only(nil), nil},
+	"the defaults":                  {nil, []string{"observe"}},
+	"the autoscaler":                {may("autoscaler", nil), []string{"autoscaler", "workers"}},
+	"the autoscaler for OpenStack":  {may("autoscaler", values{"autoscaler.openstack.enabled": true}), []string{"autoscaler", "workers", "openstack"}},
+	"the autoscaler for catalogues": {may("autoscaler", values{"autoscaler.catalogue.enabled": true}), []string{"autoscaler", "workers", "catalogue"}},
+	"the descheduler":               {may("descheduler", nil), []string{"descheduler"}},
+	"evictions, open":               {may("descheduler", values{"evictions.enabled": true}), []string{"descheduler", "evictions/open"}},
 	"evictions, closed": {
-		only(values{"descheduler.enabled": true, "evictions.enabled": true, "evictions.mode": "closed"}), []string{"descheduler", "evictions/closed"},
+		may("descheduler", values{"evictions.enabled": true, "evictions.mode": "closed"}), []string{"descheduler", "evictions/closed"},
 	},
 	"the node agent": {only(values{"nodeAgent.enabled": true}), []string{"agent"}},
 	"the node meter": {only(values{"nodeMeter.enabled": true}), []string{"meter"}},
@@ -132,7 +131,7 @@ var same = map[string]struct {
 			"nodeMeter.options": values{"prometheus": "http://prometheus-k8s.monitoring.svc:9090", "power-preset": "kepler"},
 		}), []string{"meter-prometheus"},
 	},
-	"the metrics adapter and the autoscaler": {only(values{"autoscaler.enabled": true, "metricsAdapter.enabled": true}), []string{"replicas"}},
+	"the metrics adapter and the autoscaler": {may("autoscaler", values{"metricsAdapter.enabled": true}), []string{"replicas", "workers"}},
 	"the dashboard":                          {only(values{"dashboard.enabled": true}), []string{"dashboard/server"}},
 	"the second scheduler":                   {only(values{"scheduler.second.enabled": true}), []string{"scheduler/second"}},
 }
@@ -288,6 +287,7 @@ func TestOptionsBecomeArgumentsAsTheyWereWritten(t *testing.T) {
 	text := `descheduler:
   options: {consolidation: "Off", migration-bandwidth: 1200000000, default-energy-weight: 0.25, idle-power-counts: false, max-migrations: 20,
     probe-node-selector: "a=b,c in (d, e)"}
+  migrations: {enabled: true}
 evictions:
   enabled: true
   options: {eviction-webhook-client-names: [a.example, b.example]}
@@ -297,7 +297,7 @@ evictions:
 	got := slices.Concat(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args,
 		deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args)
 	want := []string{
-		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=supercargo/node-agent:v0.1.0",
+		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=supercargo/node-agent:v0.1.0", "--actions=migrations",
 		"--consolidation=Off", "--default-energy-weight=0.25", "--idle-power-counts=false",
 		"--max-migrations=20", "--migration-bandwidth=1200000000", "--probe-node-selector=a=b,c in (d, e)",
 		"evictions", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--eviction-webhook-client-names=a.example,b.example",
@@ -430,7 +430,7 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 // flag sets: their defaults name supercargo-system.
 func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
 	for _, namespace := range []string{home, "ops"} {
-		objects := render(t, namespace, values{"metricsAdapter.enabled": true, "evictions.enabled": true})
+		objects := render(t, namespace, values{"metricsAdapter.enabled": true, "descheduler.migrations.enabled": true, "evictions.enabled": true})
 		d, e, a := descheduler.Defaults(), descheduler.EvictionDefaults(), adapter.Defaults()
 		for name, add := range map[string]func(*pflag.FlagSet){
 			"supercargo-descheduler": d.AddFlags, "supercargo-evictions": e.AddEvictionFlags, "supercargo-metrics-adapter": a.AddFlags,

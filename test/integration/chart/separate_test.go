@@ -79,8 +79,8 @@ func rights(t *testing.T, objects []*unstructured.Unstructured) (granted []strin
 // TestRightsMoveToTheClusterOfTheMachines: with the machines in another cluster, the autoscaler has
 // there what it then lacks here, and no more.
 func TestRightsMoveToTheClusterOfTheMachines(t *testing.T) {
-	here := rights(t, render(t, home, only(values{"autoscaler.enabled": true, "autoscaler.catalogue.enabled": true})))
-	left := rights(t, render(t, home, only(values{"autoscaler.enabled": true, "autoscaler.clusterAPI.kubeconfigSecret.name": "management"})))
+	here := rights(t, render(t, home, only(values{"autoscaler.enabled": true, "autoscaler.machines.enabled": true, "autoscaler.catalogue.enabled": true})))
+	left := rights(t, render(t, home, only(values{"autoscaler.enabled": true, "autoscaler.machines.enabled": true, "autoscaler.clusterAPI.kubeconfigSecret.name": "management"})))
 	there := rights(t, built(t, "autoscaler/management-cluster"))
 	for _, right := range there {
 		if slices.Contains(left, right) {

@@ -36,6 +36,17 @@ Helm reads numbers as floats, which print as 1.2e+09; as JSON they print as they
 {{- toYaml $args -}}
 {{- end -}}
 
+{{/* supercargo.actions are the actions of a program that are enabled, with commas: (dict "values" .Values.autoscaler "actions" (list "machines")). */}}
+{{- define "supercargo.actions" -}}
+{{- $enabled := list -}}
+{{- range .actions -}}
+{{- if (get $.values .).enabled -}}
+{{- $enabled = append $enabled . -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $enabled -}}
+{{- end -}}
+
 {{/* supercargo.probeNamespace is where probes run and what was learned is kept. */}}
 {{- define "supercargo.probeNamespace" -}}
 {{- get .Values.descheduler.options "probe-namespace" | default "supercargo-probing" -}}
