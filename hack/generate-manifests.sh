@@ -18,7 +18,7 @@ for adapter in false true; do
 		--set "metricsAdapter.enabled=$adapter" --output-dir "$rendered/$adapter" >/dev/null
 done
 # manifests/observe has the chart's defaults.
-"$helm" template supercargo helm/supercargo --namespace supercargo-system --output-dir "$rendered/observe" >/dev/null
+"$helm" template supercargo helm/supercargo --namespace supercargo-system --set image.repository=supercargo --output-dir "$rendered/observe" >/dev/null
 
 part() { # part WITH-ADAPTER TEMPLATES FOLDER FILE...
 	local from=$rendered/$1/supercargo/templates/$2 to=$3 file

@@ -101,8 +101,8 @@ func (o *options) values(content []byte, digests map[string]string) ([]byte, err
 			part = key
 		}
 		switch {
-		case part == "image" && strings.HasPrefix(line, "  repository: supercargo "):
-			lines[i] = strings.Replace(line, "supercargo", o.repository, 1)
+		case part == "image" && strings.HasPrefix(line, `  repository: ""`):
+			lines[i] = strings.Replace(line, `""`, o.repository, 1)
 		case part == "scheduler" && strings.HasPrefix(line, schedulerDigests):
 			lines[i] = fillSchedulers(line, digests)
 			filled[part] = lines[i] != line

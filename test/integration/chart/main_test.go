@@ -108,7 +108,7 @@ func may(program string, more values) values {
 // tryRender renders the chart without a cluster, and returns helm's output if it fails.
 func tryRender(t *testing.T, namespace string, v values, more ...string) (objects []*unstructured.Unstructured, refusal string) {
 	t.Helper()
-	args := append([]string{"template", "supercargo", chart, "--namespace", namespace}, v.flags(t)...)
+	args := append([]string{"template", "supercargo", chart, "--namespace", namespace, "--set", "image.repository=supercargo"}, v.flags(t)...)
 	out, errs, err := run(t, nil, "helm", append(args, more...)...)
 	if err != nil {
 		return nil, errs

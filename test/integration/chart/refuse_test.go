@@ -28,6 +28,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"to probe without the permission": {values{"descheduler.options.probing": "Act"}, []string{"set descheduler.probing.enabled"}},
 		"energy moves without permission": {values{"descheduler.options.energy-moves": "Act"}, []string{"set descheduler.consolidation.enabled"}},
 		"drains without Migrations":       {values{"descheduler.consolidation.enabled": true}, []string{"descheduler.consolidation.enabled requires descheduler.migrations.enabled"}},
+		"no registry":                     {values{"image.repository": ""}, []string{"image.repository is required"}},
 		"no replica":                      {values{"autoscaler.replicas": 0}, []string{"at '/autoscaler/replicas'"}},
 		"an address of no page":           {values{"monitoring.alerts.runbooks": "docs"}, []string{"at '/monitoring/alerts/runbooks'"}},
 		"a range of no addresses":         {values{"networkPolicy.apiServer.cidrs": []any{"10.0.0.1"}}, []string{"at '/networkPolicy/apiServer/cidrs/0'"}},

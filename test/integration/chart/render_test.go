@@ -23,7 +23,7 @@ import (
 )
 
 func TestHelmFindsNoFaultWithTheCharts(t *testing.T) {
-	if out, errs, err := run(t, nil, "helm", "lint", "--strict", chart, kinds); err != nil {
+	if out, errs, err := run(t, nil, "helm", "lint", "--strict", "--set", "image.repository=supercargo", chart, kinds); err != nil {
 		t.Errorf("%v\n%s%s", err, out, errs)
 	}
 }

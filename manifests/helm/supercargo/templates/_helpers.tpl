@@ -1,5 +1,8 @@
 {{/* supercargo.image is the image of a program: (dict "root" $ "name" "autoscaler" "image" .Values.autoscaler.image). */}}
 {{- define "supercargo.image" -}}
+{{- if not (or .image.repository .root.Values.image.repository) -}}
+{{- fail "image.repository is required: the registry and folder that your images were pushed to, such as registry.example/supercargo" -}}
+{{- end -}}
 {{- $repository := .image.repository | default (printf "%s/%s" .root.Values.image.repository .name) -}}
 {{- $tag := .image.tag | default .root.Values.image.tag | default (printf "v%s" .root.Chart.AppVersion) -}}
 {{- printf "%s:%s" $repository $tag -}}{{- with .image.digest }}@{{ . }}{{ end -}}
