@@ -234,12 +234,17 @@ func (b *bench) publish(path string, values map[string]string) (models []string)
 		if object.GetKind() == "MachineDeployment" {
 			object.SetAnnotations(map[string]string{nodeLabels: "model=" + object.GetName()})
 			b.set(object, int64(0), "spec.replicas")
+			b.set(object, oneCluster, "spec.clusterName") // the machines of a fleet join one Cluster
+			b.set(object, oneCluster, "spec.template.spec.clusterName")
 			models = append(models, object.GetName())
 		}
 		b.makeStrictly(object)
 	}
 	return models
 }
+
+// oneCluster is the Cluster of all MachineDeployments of a provider.
+const oneCluster = "c"
 
 // offer makes the instance types of a catalogue available to fleets of the bench.
 func (b *bench) offer(types string) {
@@ -407,7 +412,7 @@ func (b *bench) isCopy(p *machineProvider, d *unstructured.Unstructured) {
 	if diff := cmp.Diff(template.Object["spec"], made.Object["spec"]); diff != "" {
 		b.Errorf("the copy of %s %s (-want +got):\n%s", p.kind, from, diff)
 	}
-	if diff := cmp.Diff(map[string]string{v1alpha1.LabelFleet: b.Space + "-all"}, made.GetLabels()); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1alpha1.LabelFleet: b.Space + "-all", "cluster.x-k8s.io/cluster-name": oneCluster}, made.GetLabels()); diff != "" {
 		b.Errorf("labels of the copy of %s %s (-want +got):\n%s", p.kind, from, diff)
 	}
 }
