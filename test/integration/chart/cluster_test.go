@@ -70,7 +70,7 @@ func (c *cluster) refuses(why string, args ...string) {
 // install returns the arguments that install or upgrade the chart, and wait for its pods.
 func (c *cluster) install(command, release, namespace string, v values, more ...string) []string {
 	c.Helper()
-	args := []string{command, release, chart, "--namespace", namespace, "--set", "image.repository=supercargo", "--wait", "--timeout", "90s"}
+	args := []string{command, release, chart, "--namespace", namespace, "--wait", "--timeout", "90s"}
 	if command == "install" {
 		args = append(args, "--create-namespace")
 	}

@@ -49,9 +49,12 @@ func run(t *testing.T, env []string, name string, args ...string) (stdout, stder
 // values contains the values of a chart, as --set-json takes them: keys with dots.
 type values map[string]any
 
-// flags returns the arguments that pass the values to helm.
+// flags returns the arguments that pass the values to helm, with a registry unless they have one.
 func (v values) flags(t *testing.T) (args []string) {
 	t.Helper()
+	if _, has := v["image.repository"]; !has {
+		args = append(args, "--set", "image.repository=supercargo")
+	}
 	for key, value := range v {
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -108,7 +111,7 @@ func may(program string, more values) values {
 // tryRender renders the chart without a cluster, and returns helm's output if it fails.
 func tryRender(t *testing.T, namespace string, v values, more ...string) (objects []*unstructured.Unstructured, refusal string) {
 	t.Helper()
-	args := append([]string{"template", "supercargo", chart, "--namespace", namespace, "--set", "image.repository=supercargo"}, v.flags(t)...)
+	args := append([]string{"template", "supercargo", chart, "--namespace", namespace}, v.flags(t)...)
 	out, errs, err := run(t, nil, "helm", append(args, more...)...)
 	if err != nil {
 		return nil, errs

@@ -23,8 +23,10 @@ import (
 )
 
 func TestHelmFindsNoFaultWithTheCharts(t *testing.T) {
-	if out, errs, err := run(t, nil, "helm", "lint", "--strict", "--set", "image.repository=supercargo", chart, kinds); err != nil {
-		t.Errorf("%v\n%s%s", err, out, errs)
+	for path, more := range map[string][]string{chart: values{}.flags(t), kinds: nil} {
+		if out, errs, err := run(t, nil, "helm", append([]string{"lint", "--strict", path}, more...)...); err != nil {
+			t.Errorf("%v\n%s%s", err, out, errs)
+		}
 	}
 }
 
