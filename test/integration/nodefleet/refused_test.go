@@ -58,6 +58,8 @@ func refusals() []refusal {
 		{"clusterAPI.namespace", "required", nil, "spec.clusterAPI.namespace: Required value"},
 		{"clusterAPI.namespace", "minLength", "", "at least 1 chars long"},
 		{"clusterAPI.namespace", "maxLength", long[:64], "may not be more than 63"},
+		{"clusterAPI.clusterName", "minLength", "", "at least 1 chars long"},
+		{"clusterAPI.clusterName", "maxLength", long[:64], "may not be more than 63"},
 		{"clusterAPI.names", oneOfThree, nil, oneOfThree},
 		{"clusterAPI.selector", oneOfThree, map[string]any{}, oneOfThree},
 		{"clusterAPI.names", "minItems", []any{}, "should have at least 1 items"},

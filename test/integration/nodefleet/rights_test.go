@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
@@ -56,6 +58,13 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	})
 	b.event("Released")
 
+	// The machines of a market belong to another Cluster than those of the other fleet: one at a time has nodes.
+	sets := &appsv1.ReplicaSetList{}
+	testapi.List(t, b, sets, client.InNamespace(b.Space))
+	for i := range sets.Items {
+		b.removeSet(&sets.Items[i])
+	}
+	b.becomes(map[string]int{})
 	b.market()
 	b.fleet("catalogue", b.catalogue("c7i.large"))
 	b.pods("any", 1, "1500m", "2Gi", func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = "c7i.large" })
@@ -65,7 +74,6 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		}
 		return ""
 	})
-	// The other pods would come back, and one of them would go to this machine.
 	testapi.Delete(t, b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "any-000"}})
 	b.Eventually("the MachineDeployment is removed", func() string {
 		if left := b.madeDeployments("catalogue"); len(left) > 0 {
