@@ -30,8 +30,8 @@ type Secret struct {
 	Live   client.Reader
 	// Name is the namespace and name.
 	Name types.NamespacedName
-	// MustExist says that the Secret is not created. A program that runs on many nodes should not be allowed to create
-	// Secrets, because it could thereby obtain the token of another ServiceAccount from the API server.
+	// MustExist says that the Secret is not created. Otherwise it is created by accounts that may create Secrets. No
+	// ServiceAccount of the manifests may, because it could thereby obtain the token of another one from the API server.
 	MustExist bool
 	// Hosts are the names and addresses that the pair must be valid for. Without hosts, the Secret has no pair.
 	Hosts []string
@@ -86,6 +86,9 @@ func (s *Secret) ensure(ctx context.Context, now time.Time) (map[string][]byte, 
 	case missing:
 		secret.ObjectMeta, secret.Type = metav1.ObjectMeta{Namespace: s.Name.Namespace, Name: s.Name.Name}, corev1.SecretTypeTLS
 		err = s.Client.Create(ctx, &secret)
+		if apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("write Secret %s, which is missing, and which the manifests create empty: apply them again: %w", s.Name, err)
+		}
 	case changed:
 		err = s.Client.Update(ctx, &secret)
 	}

@@ -69,13 +69,13 @@ func (s *site) workerIsKilled() {
 	s.kubectl("delete", "pod", "after", "--now")
 }
 
-// certificatesAreMadeAnew deletes the Secrets with the certificates of the webhook and of the metrics
-// adapter, and waits until the API server trusts the new ones.
+// certificatesAreMadeAgain empties the Secrets with the certificates of the webhook and of the metrics adapter,
+// and waits until the API server trusts the new ones.
 func (s *site) certificatesAreMadeAgain() {
 	for _, secret := range []string{"supercargo-evictions", "supercargo-metrics-adapter-certificate"} {
 		args := []string{"secret", secret, "-n", namespace, "--ignore-not-found"}
 		old := s.get(`{.data.tls\.crt}`, args...)
-		s.kubectl("delete", "secret", secret, "-n", namespace)
+		s.kubectl("patch", "secret", secret, "-n", namespace, "--type", "json", "--patch", `[{"op": "remove", "path": "/data"}]`)
 		s.eventually("Secret "+secret+" has a new certificate", func() error {
 			if now := s.get(`{.data.tls\.crt}`, args...); now == "" || now == old {
 				return errors.New("it has the old one, or none")

@@ -278,12 +278,17 @@ func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"taken":"over"}}}`))
 	more := pod.DeepCopy()
 	more.ResourceVersion, more.Name = "", "more"
+	token := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "supercargo-descheduler"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	}
 	for attack, do := range map[string]func() error{
-		"make a pod":         func() error { return as.Create(t.Context(), more) },
-		"delete a pod":       func() error { return as.Delete(t.Context(), pod) },
-		"change a pod":       func() error { return as.Patch(t.Context(), pod, patch) },
-		"change a node":      func() error { return as.Patch(t.Context(), node, patch) },
-		"change a Migration": func() error { return as.Patch(t.Context(), migration, patch) },
+		"obtain the token of the descheduler": func() error { return as.Create(t.Context(), token) },
+		"make a pod":                          func() error { return as.Create(t.Context(), more) },
+		"delete a pod":                        func() error { return as.Delete(t.Context(), pod) },
+		"change a pod":                        func() error { return as.Patch(t.Context(), pod, patch) },
+		"change a node":                       func() error { return as.Patch(t.Context(), node, patch) },
+		"change a Migration":                  func() error { return as.Patch(t.Context(), migration, patch) },
 		"give an order to the agent": func() error {
 			return as.Status().Patch(t.Context(), migration, client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`)))
 		},
@@ -297,6 +302,14 @@ func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
 		if err := do(); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want that it is forbidden", attack, err)
 		}
+	}
+	own := &corev1.Secret{}
+	if err := as.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "supercargo-evictions"}, own); err != nil {
+		t.Fatal(err)
+	}
+	own.Type, own.Annotations = token.Type, token.Annotations
+	if err := as.Update(t.Context(), own); !apierrors.IsInvalid(err) {
+		t.Errorf("make its own Secret the token of the descheduler: %v, want that the type cannot be changed", err)
 	}
 }
 
