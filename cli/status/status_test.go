@@ -176,7 +176,7 @@ func TestANodeSaysWhatIsTheMatterWithIt(t *testing.T) {
 	if batch.Class != "batch" || batch.Fleet != "f" || *batch.Dollars != 0.25 {
 		t.Errorf("%+v, want one of fleet f for batch pods at $0.25", batch)
 	}
-	if sum := page.Summary; sum.Ready != 2 || sum.Nodes != 3 || sum.Priced != 1 || sum.Dollars != 0.25 {
+	if sum := page.Summary; sum.Ready != 2 || sum.Nodes != 3 || sum.Priced != 1 || sum.Dollars != 0.25 || sum.DollarsPerMonth != 182.5 {
 		t.Errorf("%+v, want 2 of 3 ready and 1 that has a price", sum)
 	}
 }
@@ -205,7 +205,7 @@ func TestPowerIsThatOfAProfileElseOfTheTableElseNotKnown(t *testing.T) {
 func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
 	// 1000 milli-CPU are requested.
 	bill := func(milliCPU int64, machines ...audit.Count) audit.Bill {
-		return audit.Bill{MilliCPU: milliCPU, Machines: machines, PerHour: 250_000, Nodes: len(machines)}
+		return audit.Bill{MilliCPU: milliCPU, Machines: machines, PerHour: 250_000, PerMonth: 182_500_000, Nodes: len(machines)}
 	}
 	mine := func(n int) audit.Count { return audit.Count{InstanceType: "mine", Count: n} }
 	s := &Snapshot{
@@ -226,6 +226,9 @@ func TestEachBillOfAnAuditHasThePowerOfItsMachines(t *testing.T) {
 	}
 	if a.Cheapest.Watts != nil {
 		t.Errorf("machines of which one is unknown draw %v W, want nothing said", *a.Cheapest.Watts)
+	}
+	if a.Now.DollarsPerMonth != 182.5 || a.BoundPerMonth != 91.25 {
+		t.Errorf("a month costs %v, and at least %v; want 730 hours of 0.25 and of 0.125 dollars", a.Now.DollarsPerMonth, a.BoundPerMonth)
 	}
 	if a.Now.Dollars != 0.25 || a.Now.Nodes != 2 || a.Bound != 0.125 || a.Source != "a list" || len(a.Notes) != 1 {
 		t.Errorf("%+v, want the figures of the result", a)

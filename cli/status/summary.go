@@ -21,7 +21,9 @@ type Summary struct {
 	Memory float64 `json:"requestedMemory"`
 	// Dollars is the current price of the Priced nodes.
 	Dollars float64 `json:"dollars"`
-	Priced  int     `json:"priced"`
+	// DollarsPerMonth is Dollars for the mean number of hours in a month.
+	DollarsPerMonth float64 `json:"dollarsPerMonth"`
+	Priced          int     `json:"priced"`
 	// Watts is the current modelled power of the Powered nodes.
 	Watts   float64 `json:"watts"`
 	Powered int     `json:"powered"`
@@ -43,6 +45,8 @@ type Audit struct {
 	Homogeneous *Bill   `json:"homogeneous,omitempty"`
 	Cheapest    Bill    `json:"cheapest"`
 	Bound       float64 `json:"bound"`
+	// BoundPerMonth is Bound in dollars per month.
+	BoundPerMonth float64 `json:"boundPerMonth"`
 	// BoundWatts is a lower bound of the modelled power of any machines of types whose power is known
 	// if pods use the CPU that they request; nil if there is no such type. It is a bound of its own: the
 	// machines of Bound may draw more.
@@ -60,8 +64,9 @@ type Audit struct {
 
 // Bill is what machines for the pods cost, in dollars per hour.
 type Bill struct {
-	Dollars float64 `json:"dollars"`
-	Nodes   int     `json:"nodes"`
+	Dollars         float64 `json:"dollars"`
+	DollarsPerMonth float64 `json:"dollarsPerMonth"`
+	Nodes           int     `json:"nodes"`
 	// Watts is the modelled power of the machines if pods use the CPU that they request, and each
 	// machine has the same share of it; nil if the power of an instance type is unknown.
 	Watts *float64 `json:"watts,omitempty"`
@@ -74,13 +79,14 @@ func (a *Audit) powered(p power) *Audit {
 	}
 	of, r := *a, a.Result
 	bill := func(b *audit.Bill) Bill {
-		return Bill{b.PerHour.Dollars(), b.Nodes, p.ofBill(b, audit.Share(r.MilliCPU, b.MilliCPU))}
+		return Bill{b.PerHour.Dollars(), b.PerMonth.Dollars(), b.Nodes, p.ofBill(b, audit.Share(r.MilliCPU, b.MilliCPU))}
 	}
 	of.Now, of.Moved, of.Cheapest = bill(&r.Now), bill(&r.Moved), bill(&r.Cheapest)
 	if r.Homogeneous != nil {
 		of.Homogeneous = new(bill(r.Homogeneous))
 	}
-	of.Bound, of.BoundWatts, of.Source, of.Notes = r.Bound.Dollars(), p.least(r.MilliCPU, a.Sizes), r.Source, r.Notes
+	of.Bound, of.BoundPerMonth = r.Bound.Dollars(), (audit.HoursPerMonth * r.Bound).Dollars()
+	of.BoundWatts, of.Source, of.Notes = p.least(r.MilliCPU, a.Sizes), r.Source, r.Notes
 	return &of
 }
 
@@ -94,6 +100,7 @@ func summary(s *Snapshot, p *Page) Summary {
 		requestedCPU, requestedMemory = requestedCPU+n.RequestedMilliCPU, requestedMemory+n.RequestedMemory
 		sum.addNode(n)
 	}
+	sum.DollarsPerMonth = audit.HoursPerMonth * sum.Dollars
 	sum.CPU, sum.Memory = audit.Share(requestedCPU, cpu), audit.Share(requestedMemory, memory)
 	sum.Pending = countPending(s.Pods)
 	return sum

@@ -123,6 +123,67 @@ window.checks = (() => {
       return pairs < 20 ? [`only ${pairs} pairs of texts found`] : faults;
     },
 
+    // collisions finds texts, controls and bars that overlap each other, leave the frame that they stand in, or are cut off
+    // without a title that has the whole text. What is scrolled out of sight counts as far as it can be seen.
+    collisions() {
+      const frames = ".tile, .card, .row, .node, #state, dialog, main, body";
+      const faults = [];
+      const boxes = [];
+      // seen is the part of a rectangle that its scrolling ancestors show.
+      const seen = (element, rect) => {
+        let { left, right, top, bottom } = rect;
+        for (let e = element; e && e !== document.body; e = e.parentElement) {
+          const style = getComputedStyle(e);
+          if (style.overflowX === "visible" && style.overflowY === "visible") continue;
+          const box = e.getBoundingClientRect();
+          [left, right, top, bottom] = [Math.max(left, box.left), Math.min(right, box.right), Math.max(top, box.top), Math.min(bottom, box.bottom)];
+        }
+        return { left, right, top, bottom };
+      };
+      const add = (element, rect, text, slack) => {
+        const { left, right, top, bottom } = seen(element, rect);
+        // Lines of text are as high as the tallest letters of the font: less of them is seen.
+        if (right - left > 2 && bottom - top > 2 * slack) boxes.push({ element, text, left: left + 0.5, right: right - 0.5, top: top + slack, bottom: bottom - slack });
+      };
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      let texts = 0;
+      while (walker.nextNode()) {
+        const node = walker.currentNode;
+        const element = node.parentElement;
+        if (!node.data.trim() || element.closest("script, style, option, noscript, .skip, .unseen") || !visible(element)) continue;
+        texts++;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const frame = element.closest(frames)?.getBoundingClientRect();
+        for (const rect of range.getClientRects()) {
+          add(element, rect, node.data.trim(), 2);
+          const scrolls = element.closest(".scroll, #nodes");
+          if (frame && !scrolls && (rect.right > frame.right + 0.5 || rect.left < frame.left - 0.5)) faults.push(`${name(element)} leaves ${name(element.closest(frames))}`);
+        }
+        for (let e = element; e && e !== document.body; e = e.parentElement) {
+          const style = getComputedStyle(e);
+          if (!["hidden", "clip"].includes(style.overflowX) || e.matches("#nodes, .scroll")) continue;
+          if ((e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1) && !e.title.includes(node.data.trim())) faults.push(`${name(e)} is cut off`);
+        }
+      }
+      for (const element of document.querySelectorAll("input, select, button:not(.node), .track, canvas, .swatch, hr")) {
+        if (visible(element)) add(element, element.getBoundingClientRect(), element, 0.5);
+      }
+      for (const element of document.querySelectorAll("select")) {
+        if (visible(element) && element.scrollWidth > element.clientWidth + 1) faults.push(`${name(element)} is cut off`);
+      }
+      boxes.sort((a, b) => a.top - b.top);
+      boxes.forEach((a, i) => {
+        for (let j = i + 1; j < boxes.length && boxes[j].top < a.bottom; j++) {
+          const b = boxes[j];
+          if (a.element === b.element || a.left >= b.right || b.left >= a.right) continue;
+          if (a.element.contains(b.element) && a.element.matches("button") || b.element.contains(a.element) && b.element.matches("button")) continue;
+          faults.push(`${name(a.element)} and ${name(b.element)} overlap`);
+        }
+      });
+      return texts < 20 ? [`only ${texts} texts found`] : [...new Set(faults)];
+    },
+
     // shown lists for each chart the policies that can be seen in it.
     shown() {
       return [...document.querySelectorAll("figure svg[role=img]")].map((chart) =>

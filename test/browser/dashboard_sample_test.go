@@ -98,35 +98,18 @@ func addTrouble(s *status.Snapshot, now time.Time) {
 func addObjects(s *status.Snapshot, now time.Time) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 	took := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	const requested = 100_400 // milli-CPU
-	bill := func(price dollars.Amount, load float64, machines map[string]int) audit.Bill {
-		b := audit.Bill{PerHour: price, MilliCPU: int64(requested / load)}
-		for _, kind := range slices.Sorted(maps.Keys(machines)) {
-			b.Machines = append(b.Machines, audit.Count{InstanceType: kind, Count: machines[kind]})
-			b.Nodes += machines[kind]
-		}
-		return b
-	}
-	s.Audit = &status.Audit{
-		At: now.Add(-20 * time.Second).Unix(), Sizes: map[string]int64{"m5.large": 1930, "m5.xlarge": 3920, "m5.2xlarge": 7910, "c5.2xlarge": 7910},
-		Result: &audit.Result{
-			Bound: 4_710_000, Source: "list prices of aws in us-east-1", MilliCPU: requested,
-			Now:         bill(5_810_000, 0.76, map[string]int{"m5.large": 5, "m5.xlarge": 5, "m5.2xlarge": 6, "c5.2xlarge": 7}),
-			Moved:       bill(5_430_000, 0.81, map[string]int{"m5.large": 4, "m5.xlarge": 4, "m5.2xlarge": 6, "c5.2xlarge": 7}),
-			Homogeneous: new(bill(5_380_000, 0.96, map[string]int{"m5.2xlarge": 14})), Cheapest: bill(4_980_000, 0.96, map[string]int{"m5.2xlarge": 5, "c5.2xlarge": 9}),
-		},
-	}
+	s.Audit = auditOf(s, now)
 	s.Fleets = []*v1alpha1.NodeFleet{{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct},
 		Status: v1alpha1.NodeFleetStatus{
-			Machines: 24, InFlight: 2, PendingPods: 12, Cost: v1alpha1.FleetCost{DollarsPerHour: "5.81", LowerBoundDollarsPerHour: "3.41"},
+			Machines: 24, InFlight: 2, PendingPods: 12, Cost: v1alpha1.FleetCost{DollarsPerHour: "6.23", LowerBoundDollarsPerHour: "4.71"},
 			Intent:     &v1alpha1.FleetIntent{ID: "7", Time: ago(30 * time.Second), Orders: []v1alpha1.FleetOrder{{Flavor: "m5.2xlarge", From: 4, To: 6}}},
 			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue}, {Type: v1alpha1.FleetLimited, Status: metav1.ConditionTrue, Reason: "MachineLimit", Message: "2 pods wait because spec.limits.machines is 26"}},
 			LastDecision: &v1alpha1.FleetDecision{
 				ID: "7", Time: ago(31 * time.Second), Mode: v1alpha1.FleetAct, Summary: "buy 2 m5.2xlarge for 12 pods", PricePerHour: "0.768", LowerBoundPerHour: "0.71",
 				Buys:     []v1alpha1.DecidedPurchase{{Flavor: "m5.2xlarge", Count: 2, Pods: 12, Reason: "cheapest until it is empty again", PricePerHour: "0.384", StartSeconds: 95, BilledSeconds: 3600, DollarsUntilEmpty: "0.384"}},
 				Rejected: []v1alpha1.Rejection{{Name: "c5.2xlarge", Reason: "memory for 7 of the 12 pods only"}},
-				Expected: v1alpha1.Outcome{DollarsPerHour: "6.578", ReadySeconds: 95, PendingPods: 2},
+				Expected: v1alpha1.Outcome{DollarsPerHour: "6.998", ReadySeconds: 95, PendingPods: 2},
 			},
 		},
 	}}
@@ -152,8 +135,57 @@ func addObjects(s *status.Snapshot, now time.Time) {
 	}}
 	s.Decisions = []status.Decision{{
 		Key: "NodeFleet/general/6", At: now.Add(-16 * time.Minute).UnixMilli(), Object: "NodeFleet general", Mode: "Act", Summary: "release 1 machine that is empty",
-		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []status.Outcome{{Name: "dollars per hour", Expected: "$5.81", Measured: "$5.81"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
+		Terms: []string{"release node-31: it is empty, and its billing period ends in 12s"}, Outcomes: []status.Outcome{{Name: "dollars per hour", Expected: "$6.23", Measured: "$6.23"}, {Name: "pods still pending", Expected: "0", Measured: "0"}},
 	}}
+}
+
+// auditOf returns an audit of the nodes and their pods. Moves free one machine in twelve, and others for the pods are
+// loaded to 96 %.
+func auditOf(s *status.Snapshot, now time.Time) *status.Audit {
+	var requested int64
+	for _, p := range s.Pods {
+		if p.Spec.NodeName != "" {
+			requested += p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+		}
+	}
+	var current, moved []machine
+	for i, n := range s.Nodes {
+		if s.Prices[n.Name].Unpriced != "" {
+			continue
+		}
+		m := machines[slices.IndexFunc(machines, func(m machine) bool { return m.name == n.Labels[corev1.LabelInstanceTypeStable] })]
+		if current = append(current, m); i%12 != 1 {
+			moved = append(moved, m)
+		}
+	}
+	large := machines[2]
+	same := slices.Repeat([]machine{large}, int(requested*100/96/large.cpu)+1)
+	cheap := slices.Clone(same)
+	for i := range len(cheap) * 2 / 3 {
+		cheap[i] = machines[3]
+	}
+	a := &status.Audit{At: now.Add(-20 * time.Second).Unix(), Sizes: map[string]int64{}, Result: &audit.Result{
+		Source: "list prices of aws in us-east-1", MilliCPU: requested, Now: billOf(current), Moved: billOf(moved), Homogeneous: new(billOf(same)), Cheapest: billOf(cheap),
+	}}
+	for _, m := range machines {
+		a.Sizes[m.name] = m.cpu
+	}
+	a.Result.Bound = a.Result.Cheapest.PerHour * 94 / 100
+	return a
+}
+
+func billOf(all []machine) (b audit.Bill) {
+	count := map[string]int{}
+	for _, m := range all {
+		b.PerHour += dollars.Amount(m.price)
+		b.MilliCPU += m.cpu
+		count[m.name]++
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		b.Machines = append(b.Machines, audit.Count{InstanceType: kind, Count: count[kind]})
+	}
+	b.Nodes, b.PerMonth = len(all), audit.HoursPerMonth*b.PerHour
+	return b
 }
 
 func sampleMigration(pod string, created time.Time, phase v1alpha1.MigrationPhase, done int) *v1alpha1.Migration {

@@ -148,8 +148,10 @@ const fill = (cell, n) => {
   const state = stateOf(n);
   const [name, price, more] = cell.children;
   say(name, n.name);
+  name.title = n.name;
   say(price, n.dollars === undefined ? "no price" : `${dollars(n.dollars)}/h`);
   say(more, [n.type, state, `${plural(pods, "pod")}, ${percent(share(n))}`].filter(Boolean).join(" · "));
+  more.title = more.textContent;
   cell.classList.toggle("away", state !== "");
   cell.setAttribute("aria-label", `${n.name}, ${[n.type, state, plural(pods, "pod")].filter(Boolean).join(", ")}, ${percent(share(n))} of ${resource === "cpu" ? "CPU" : "memory"} requested, ${price.textContent}`);
   paint(cell);

@@ -1,13 +1,13 @@
 // The figures at the top.
 
 import { $, el, say } from "./dom.js";
-import { clock, count, dollars, percent, plural, watts } from "./text.js";
+import { clock, count, dollars, dollarsOfMonth, percent, plural, watts } from "./text.js";
 
-// bar is a labelled figure and how large it is beside the largest.
-const bar = (name, value, share, note = "") => {
+// meter is a labelled share.
+const meter = (name, share) => {
   const fill = el("i");
   fill.style.width = `${Math.min(100, 100 * share)}%`;
-  return el("div", "", el("dt", "", name), el("dd", "", el("b", "", value), note && el("small", "", note), el("span", "track", fill)));
+  return el("div", "", el("dt", "", name), el("dd", "", el("b", "", percent(share)), el("span", "track", fill)));
 };
 
 // notes says what is left out of figures that are current.
@@ -19,6 +19,7 @@ export const notes = (all) => {
 export const show = (s, state) => {
   const unpriced = s.nodes - s.priced;
   say($("dollars"), s.priced ? dollars(s.dollars) : "–");
+  say($("month"), s.priced ? dollarsOfMonth(s.dollarsPerMonth) : "–");
   say($("priced"), s.priced === 0 ? "no node has a known price" : unpriced ? `${plural(unpriced, "node")} without a price ${unpriced === 1 ? "is" : "are"} not in it` : `all ${plural(s.nodes, "node")}`);
   bills(s);
   say($("watts"), s.powered ? watts(s.watts) : "–");
@@ -30,15 +31,16 @@ export const show = (s, state) => {
   const meters = JSON.stringify([s.requestedCPU, s.requestedMemory]);
   if ($("requested").shown !== meters) {
     $("requested").shown = meters;
-    $("requested").replaceChildren(bar("CPU", percent(s.requestedCPU), s.requestedCPU), bar("Memory", percent(s.requestedMemory), s.requestedMemory));
+    $("requested").replaceChildren(meter("CPU", s.requestedCPU), meter("Memory", s.requestedMemory));
   }
   document.title = `${state.state === "live" ? (s.priced ? dollars(s.dollars) + "/h · " : "") : state.label + " · "}Supercargo`;
 };
 
-// bills sets what the pods cost beside what they could cost.
+// bills sets what the pods could cost. What they cost when that was computed is a row of its own only if it is no longer
+// what they cost now.
 const bills = (s) => {
   const a = s.audit;
-  const text = JSON.stringify(a ?? null);
+  const text = JSON.stringify([a ?? null, s.dollars, s.priced]);
   if ($("bills").shown === text) return;
   $("bills").shown = text;
   if (!a || !a.at) {
@@ -46,16 +48,26 @@ const bills = (s) => {
     say($("audited"), a?.error ? `The possible cost is unknown: ${a.error}` : "The possible cost is being computed.");
     return;
   }
+  const changed = dollars(a.now.dollars) !== dollars(s.dollars) || a.now.nodes !== s.priced;
   const most = Math.max(a.now.dollars, a.homogeneous?.dollars ?? 0, 1e-9);
-  const row = (name, bill) => bar(name, dollars(bill.dollars), bill.dollars / most, [plural(bill.nodes, "node"), bill.watts && watts(bill.watts)].filter(Boolean).join(", "));
+  const row = (name, bill) => billRow(name, bill, bill.dollars / most);
   $("bills").replaceChildren(
-    row("Current", a.now),
+    ...(changed ? [row("At the audit", a.now)] : []),
     row("Moving pods alone", a.moved),
     ...(a.homogeneous ? [row("One machine type", a.homogeneous)] : []),
     row("Cheapest found", a.cheapest),
-    bar("Lower bound", dollars(a.bound), a.bound / most, a.boundWatts && watts(a.boundWatts)),
+    row("Lower bound", { dollars: a.bound, dollarsPerMonth: a.boundPerMonth, watts: a.boundWatts }),
   );
-  say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
+  say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}The possible cost is as of ${clock(1000 * a.at)}, at ${a.source}.${changed ? " The nodes or their prices have changed since." : ""}`);
 };
 
-
+// billRow is what machines cost, and how much that is beside the most.
+const billRow = (name, bill, share) => {
+  const fill = el("i");
+  fill.style.width = `${Math.min(100, 100 * share)}%`;
+  const track = el("span", "track", fill);
+  return el("div", "", el("dt", "", name), ...[
+    `${dollars(bill.dollars)}/h`, `${dollarsOfMonth(bill.dollarsPerMonth)}/month`,
+    bill.nodes === undefined ? "" : plural(bill.nodes, "node"), bill.watts ? watts(bill.watts) : "",
+  ].map((text) => el("dd", "", text)), el("dd", "bar", track));
+};

@@ -9,7 +9,10 @@ export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one
 // dollars shows cents, and more digits of small amounts.
 export const dollars = (n) => "$" + n.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: n < 1 ? 4 : 2 });
 
-export const watts = (n) => (n >= 10_000 ? `${(n / 1000).toFixed(1)} kW` : `${count(n)} W`);
+// dollarsOfMonth shows whole dollars, and cents of small amounts.
+export const dollarsOfMonth = (n) => (n < 100 ? dollars(n) : "$" + count(n));
+
+export const watts = (n) => (n >= 10_000 ? `${(n / 1000).toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} kW` : `${count(n)} W`);
 
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
