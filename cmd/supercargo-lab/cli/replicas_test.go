@@ -32,25 +32,6 @@ func hours(t *testing.T, n int, rate float64) string {
 	return ratesFile(t, b.String())
 }
 
-func TestReplicasPrintsTheFieldsOfTheContract(t *testing.T) {
-	t.Parallel()
-	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 50), "--law", "inversequeue", "-o", "json")
-	if code != command.ExitOK || stderr != "" {
-		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
-	}
-	var fields map[string]any
-	testfile.JSON(t, stdout, &fields)
-	for _, name := range []string{"sloViolationPercent", "containerIntervals", "scalingActions", "maxReplicas", "overloadSeconds",
-		"meanResponseSeconds", "maxUtilizationPercent"} {
-		if _, is := fields[name].(float64); !is {
-			t.Errorf("%s is %v, want a number", name, fields[name])
-		}
-	}
-	if laws, is := fields["laws"].([]any); !is || len(laws) != 1 {
-		t.Errorf("laws are %v, want a list of one", fields["laws"])
-	}
-}
-
 // TestReplicasCountsWhatOneCanComputeByHand: six replicas of 10/s each answer 45 requests per second in
 // 0.1281 s on average by queueing theory, and an hour has 14.4 intervals of 250 s.
 func TestReplicasCountsWhatOneCanComputeByHand(t *testing.T) {

@@ -55,57 +55,6 @@ func listed(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestSimulatePrintsTheFieldsOfTheContract(t *testing.T) {
-	t.Parallel()
-	code, stdout, stderr := supercargo(t, simulateScenario, "simulate", "-f", "-", "-o", "json", "--policy", "default,supercargo", "--seed", "7")
-	if code != command.ExitOK || stderr != "" {
-		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
-	}
-	decoder := json.NewDecoder(strings.NewReader(stdout))
-	var document map[string]any
-	if err := decoder.Decode(&document); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decoder.Token(); err != io.EOF || !strings.HasSuffix(stdout, "}\n") {
-		t.Errorf("after the document comes more (%v)", err)
-	}
-	if document["scenario"] != "small" || document["seed"] != 7.0 {
-		t.Errorf("scenario %v and seed %v, want small and 7", document["scenario"], document["seed"])
-	}
-	policies := document["policies"].([]any)
-	if len(policies) != 2 {
-		t.Fatalf("%d policies, want 2", len(policies))
-	}
-	for i, name := range []string{"default", "supercargo"} {
-		got := policies[i].(map[string]any)
-		if got["name"] != name {
-			t.Errorf("policy %d is %v, want %s", i, got["name"], name)
-		}
-		for path, fields := range map[string]string{
-			"": "costDollars lowerBoundDollars servedBoundDollars servedBoundWaitSeconds serviceWaitSeconds energyJoules makespanSeconds wallSeconds", "pods": "submitted scheduled completed pending failed",
-			"schedulingSeconds": "mean p50 p95 max", "utilization": "cpu memory", "nodes": "start peak added removed hours",
-			"moves": "migrations evictions lostWorkSeconds", "events": "starts",
-		} {
-			object := got
-			if path != "" {
-				object, _ = got[path].(map[string]any)
-			}
-			for field := range strings.FieldsSeq(fields) {
-				if _, ok := object[field].(float64); !ok {
-					t.Errorf("policy %s: %s.%s is %T, want a number", name, path, field, object[field])
-				}
-			}
-		}
-		pods := got["pods"].(map[string]any)
-		if pods["pending"] != 1.0 || got["costDollars"].(float64) <= 0 || got["wallSeconds"].(float64) <= 0 || got["energyJoules"].(float64) <= 0 {
-			t.Errorf("policy %s: pods %v, cost %v, energy %v, wall %v", name, pods, got["costDollars"], got["energyJoules"], got["wallSeconds"])
-		}
-		if diff := cmp.Diff(map[string]any{"asks for more CPU than any machine has": 1.0}, got["pendingReasons"]); diff != "" {
-			t.Errorf("policy %s: reasons (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // TestTheServedBoundDoesNotDependOnThePoliciesNamed also checks that the policy that is run only for
 // its waiting times is not shown.
 func TestTheServedBoundDoesNotDependOnThePoliciesNamed(t *testing.T) {

@@ -20,29 +20,6 @@ func workersInput(t *testing.T, tasks string, flags ...string) []string {
 	return append([]string{"workers", "--tasks", filepath.Join(dir, "tasks.csv")}, flags...)
 }
 
-func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
-	t.Parallel()
-	for _, law := range []string{"hta", "hta-paper", "hpa-20", "hpa-50", "supercargo"} {
-		args := workersInput(t, fourTasks, "--start-workers", "1", "--max-workers", "1", "--worker", "cores=2,memory=1Gi", "--law", law, "--min-workers", "1", "-o", "json")
-		code, stdout, stderr := supercargo(t, "", args...)
-		if code != command.ExitOK || stderr != "" {
-			t.Fatalf("%s: exit code %d and stderr %q, want 0 and nothing", law, code, stderr)
-		}
-		var got struct {
-			MakespanSeconds     float64 `json:"makespanSeconds"`
-			WasteCoreSeconds    float64 `json:"wasteCoreSeconds"`
-			ShortageCoreSeconds float64 `json:"shortageCoreSeconds"`
-			WorkersPeak         int     `json:"workersPeak"`
-			CostDollars         float64 `json:"costDollars"`
-		}
-		testfile.JSON(t, stdout, &got)
-		// One core is free from 15 s to 30 s; no task waits for one. One minute is billed.
-		if got.MakespanSeconds != 40 || got.WasteCoreSeconds != 15 || got.ShortageCoreSeconds != 0 || got.WorkersPeak != 1 || got.CostDollars != 0.003167 {
-			t.Errorf("%s: %+v", law, got)
-		}
-	}
-}
-
 func TestWorkersTellsEachDecision(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "decisions.csv")

@@ -74,6 +74,7 @@ see all that the command's own account may read. See docs/dashboard.md.`,
 	f := cmd.Flags()
 	flags.cluster.AddTo(cmd, false)
 	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 chooses a free port")
+	command.AlsoSpelled(cmd, "listen", "address")
 	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `names` to accept in requests, besides IP addresses and localhost; can be repeated")
 	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
 	command.AddPrices(f, &flags.prices)

@@ -193,6 +193,7 @@ func explainObject[T any, O interface {
 			return fmt.Errorf("read %s %s: %w", kind, name, err)
 		}
 		object.SetManagedFields(nil)
+		object.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind)) // a client does not set it
 		if done, err := command.WriteStructured(w, flags.output, object); done {
 			return err
 		}

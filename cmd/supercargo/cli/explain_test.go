@@ -25,7 +25,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 		Status: v1alpha1.NodeFleetStatus{
 			Machines: 7, InFlight: 2, PendingPods: 3,
 			Cost:       v1alpha1.FleetCost{DollarsPerHour: "1.344", LowerBoundDollarsPerHour: "1.21"},
-			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "Reconciled", Message: "all is well"}},
+			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, LastTransitionTime: at, Reason: "Reconciled", Message: "all is well"}},
 			Flavors: []v1alpha1.FlavorStatus{
 				{Name: "m-4x", PricePerHour: "0.192", CPU: &cpu, Memory: &memory, MaxPods: 110, Machines: 7, Max: 20,
 					Lag: &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 90 * time.Second}, Deviation: metav1.Duration{Duration: 4 * time.Second}, Samples: 9}},

@@ -74,20 +74,11 @@ type planned struct {
 	ElapsedMillis float64 `json:"elapsedMillis"`
 }
 
-func TestPlanPrintsTheFieldsOfTheContract(t *testing.T) {
+func TestAPlanCostsBetweenItsBoundAndItsGap(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json")...)
 	if code != command.ExitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
-	}
-	var fields map[string]any
-	testfile.JSON(t, stdout, &fields)
-	for name, example := range map[string]any{
-		"machines": []any{}, "assignments": []any{}, "unplaceable": []any{}, "pricePerHour": 0.0, "lowerBoundPerHour": 0.0, "gap": 0.0, "elapsedMillis": 0.0,
-	} {
-		if fmt.Sprintf("%T", fields[name]) != fmt.Sprintf("%T", example) {
-			t.Errorf("%s is %T, want %T", name, fields[name], example)
-		}
 	}
 	got := readPlanned(t, stdout)
 	if len(got.Unplaceable) != 1 || got.Unplaceable[0].Pod != "huge" || !strings.Contains(got.Unplaceable[0].Reason, "CPU") {

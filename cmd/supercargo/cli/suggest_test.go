@@ -117,7 +117,7 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 }
 
 func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
-	for _, tc := range []struct{ command, old, now string }{{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}} {
+	for _, tc := range []struct{ command, old, now string }{{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}, {"dashboard", "listen", "address"}} {
 		cmd, _, err := allCommands().Find([]string{tc.command})
 		if err != nil {
 			t.Fatal(err)
