@@ -380,3 +380,25 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 		t.Errorf("notes %q, want %q", seen.Notes, want)
 	}
 }
+
+func TestPodsWhoseNodesWereNotReadAreCountedInANote(t *testing.T) {
+	for _, tc := range []struct {
+		pods []corev1.Pod
+		want string
+	}{
+		{[]corev1.Pod{podOf("one", "gone")}, "1 pod is not included in any figure: its node gone was not read."},
+		{
+			[]corev1.Pod{podOf("one", "gone"), podOf("two", "away"), podOf("three", "away")},
+			"3 pods are not included in any figure: their nodes, such as away, were not read.",
+		},
+	} {
+		o := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: append([]corev1.Pod{podOf("web", "a"), podOf("waits", "")}, tc.pods...)}
+		seen := observed(t, o)
+		if !slices.Contains(seen.Notes, tc.want) {
+			t.Errorf("notes %q lack %q", seen.Notes, tc.want)
+		}
+		if seen.Pending != 1 {
+			t.Errorf("%d pods are pending", seen.Pending)
+		}
+	}
+}

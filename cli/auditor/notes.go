@@ -73,6 +73,14 @@ func (b *observer) note(derivedDaemons int) {
 	if b.Pending > 0 {
 		b.notef("%s %s no node and %s not included in any figure.", plural.Count(b.Pending, "pod"), plural.Form(b.Pending, "has", "have"), plural.Form(b.Pending, "is", "are"))
 	}
+	if pods, nodes := b.homeless(); len(nodes) > 0 {
+		which := plural.Form(pods, "its", "their") + " node " + nodes[0]
+		if len(nodes) > 1 {
+			which = "their nodes, such as " + nodes[0] + ","
+		}
+		b.notef("%s %s not included in any figure: %s %s not read.",
+			plural.Count(pods, "pod"), plural.Form(pods, "is", "are"), which, plural.Form(len(nodes), "was", "were"))
+	}
 	if derivedDaemons > 0 {
 		b.notef("No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %s.", plural.Count(derivedDaemons, "DaemonSet"))
 	}
@@ -88,6 +96,18 @@ func (b *observer) note(derivedDaemons int) {
 	if len(b.Flavors) == 0 {
 		b.notef("No machine is for sale: no node has a price.")
 	}
+}
+
+// homeless returns the number of pods whose nodes were not read, and the names of these nodes.
+func (b *observer) homeless() (pods int, nodes []string) {
+	missing := map[string]bool{}
+	for i := range b.view.Pods {
+		if node := b.view.Pods[i].Spec.NodeName; node != "" && b.view.Nodes[node] == nil {
+			pods++
+			missing[node] = true
+		}
+	}
+	return pods, slices.Sorted(maps.Keys(missing))
 }
 
 func (b *observer) pricingf(format string, args ...any) {

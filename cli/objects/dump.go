@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubejson "sigs.k8s.io/json"
@@ -31,13 +30,16 @@ const (
 //
 // It parses objects in batches, so that it needs hardly more memory than the objects that it keeps.
 func Dump(name string, in io.Reader) (*Objects, error) {
-	r := &reader{name: name, in: bufio.NewReaderSize(in, 1<<20), into: &Objects{}}
+	counted := &lines{in: in, n: 1}
+	r := &reader{name: name, in: bufio.NewReaderSize(counted, 1<<20), lines: counted, into: &Objects{}}
 	first, err := r.firstByte()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("%s: is empty: must be the output of kubectl get nodes,pods -A -o yaml", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s: read: %w", name, err)
+	case first == gzipped:
+		return nil, fmt.Errorf("%s: is compressed with gzip: decompress it", name)
 	case first == '{':
 		err = r.jsonDocuments()
 	default:
@@ -53,11 +55,28 @@ func Dump(name string, in io.Reader) (*Objects, error) {
 type reader struct {
 	name    string
 	in      *bufio.Reader
+	lines   *lines
 	into    *Objects
 	objects int
 	seen    map[string]bool
 	batch   []raw // read but not parsed yet
 	parsing *parsing
+}
+
+// gzipped is the first byte of input that is compressed with gzip.
+const gzipped = 0x1f
+
+// lines counts the lines of its input.
+type lines struct {
+	in io.Reader
+	n  int // the number of the line at which reading continues
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(into []byte) (int, error) {
+	n, err := l.in.Read(into)
+	l.n += bytes.Count(into[:n], []byte{'\n'})
+	return n, err
 }
 
 // firstByte returns the first byte that is not white space, without consuming it.
@@ -87,6 +106,14 @@ func (r *reader) check() error {
 // fault returns an error about the object at where.
 func (r *reader) fault(where, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", r.name, where, fmt.Sprintf(format, args...))
+}
+
+// notJSON returns an error about input that the JSON decoder rejects at where. Input that ends early may lack objects.
+func (r *reader) notJSON(where string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s:%d: ends early: %s: is not JSON: %w", r.name, r.lines.n, where, err)
+	}
+	return r.fault(where, "is not JSON: %v", err)
 }
 
 // raw is the text of an object.
@@ -308,7 +335,7 @@ func (r *reader) jsonDocuments() error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return r.fault(fmt.Sprintf("document %d", document), "is not JSON: %v", err)
+			return r.notJSON(fmt.Sprintf("document %d", document), err)
 		case token != json.Delim('{'):
 			return r.fault(fmt.Sprintf("document %d", document), "is not an object: must be a List or an object")
 		}
@@ -328,26 +355,29 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
-			return r.fault(where, "is not JSON: %v", err)
+			return r.notJSON(where, err)
 		}
 		field, _ := token.(string)
 		if field != "items" {
 			var value json.RawMessage
 			if err := decoder.Decode(&value); err != nil {
-				return r.fault(where, "%s: is not JSON: %v", clip(field), err)
+				return r.notJSON(prefix(where)+clip(field), err)
 			}
 			fields[field] = value
 			continue
 		}
 		items = true
-		if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		switch token, err := decoder.Token(); {
+		case err != nil:
+			return r.notJSON(prefix(where)+"items", err)
+		case token != json.Delim('['):
 			return r.fault(prefix(where)+"items", "is not a list")
 		}
 		for i := 0; decoder.More(); i++ {
 			var item json.RawMessage
 			at := fmt.Sprintf("%sitems[%d]", prefix(where), i)
 			if err := decoder.Decode(&item); err != nil {
-				return r.fault(at, "is not JSON: %v", err)
+				return r.notJSON(at, err)
 			}
 			if len(item) > MaxObjectBytes {
 				return r.fault(at, "is larger than %d bytes", MaxObjectBytes)
@@ -360,11 +390,11 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 			return err
 		}
 		if _, err := decoder.Token(); err != nil {
-			return r.fault(where, "is not JSON: %v", err)
+			return r.notJSON(where, err)
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return r.fault(where, "is not JSON: %v", err)
+		return r.notJSON(where, err)
 	}
 	if !items {
 		text, err := json.Marshal(fields)
@@ -398,25 +428,6 @@ func newObject(apiVersion, kind string) any {
 		if k := &kinds[i]; k.name == kind && (apiVersion == "" || apiVersion == k.apiVersion) {
 			return k.object()
 		}
-	}
-	return nil
-}
-
-// validate rejects amounts that no API server would accept and that would overflow sums.
-func validate(object any) error {
-	switch o := object.(type) {
-	case *corev1.Node:
-		return checkAmounts("status.allocatable", o.Status.Allocatable)
-	case *corev1.Pod:
-		for list, containers := range map[string][]corev1.Container{"initContainers": o.Spec.InitContainers, "containers": o.Spec.Containers} {
-			for i := range containers {
-				at := fmt.Sprintf("spec.%s[%d].resources.", list, i)
-				if err := errors.Join(checkAmounts(at+"requests", containers[i].Resources.Requests), checkAmounts(at+"limits", containers[i].Resources.Limits)); err != nil {
-					return err
-				}
-			}
-		}
-		return checkAmounts("spec.overhead", o.Spec.Overhead)
 	}
 	return nil
 }

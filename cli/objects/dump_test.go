@@ -153,8 +153,9 @@ func TestWrongInputIsRefusedByFileAndField(t *testing.T) {
 		{"prose", "error: the server is gone\n", "dump: document 1: kind: is required"},
 		{"a list of numbers", "[1, 2]\n", "dump: document 1: is not an object"},
 		{"broken YAML", replace("  kind: Pod", "  kind: [Pod"), "dump: items[1]: is not YAML: line 2"},
-		{"broken JSON", `{"items":[{"kind":"Node"},`, "dump: items[1]: is not JSON"},
-		{"JSON that ends", `{"items":`, "dump: items: is not a list"},
+		{"broken JSON", `{"items":[{"kind":"Node"},`, "dump:1: ends early: items[1]: is not JSON"},
+		{"JSON that ends", `{"items":`, "dump:1: ends early: items: is not JSON"},
+		{"items that are no JSON", `{"kind":"List","items":[{"kind" "Node"}]}`, "dump: items[0]: is not JSON"},
 		{"items that are no list", `{"kind":"List","items":{}}`, "dump: items: is not a list"},
 		{"an item that is no object", `{"kind":"List","items":[3]}`, "dump: items[0]: is not a Kubernetes object"},
 		{"an item without a kind", replace("  kind: Node\n", ""), "dump: items[0]: kind: is required"},
@@ -173,6 +174,37 @@ func TestWrongInputIsRefusedByFileAndField(t *testing.T) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestAListThatEndsEarlyIsRefused cuts a list after each line, as a full disk or a lost connection does. Until its kind has
+// been read, it may lack objects.
+func TestAListThatEndsEarlyIsRefused(t *testing.T) {
+	whole := listHead + nodeYAML + podYAML + strings.ReplaceAll(podYAML, "name: p\n", "name: q\n")
+	lines := strings.SplitAfter(strings.TrimSuffix(whole, "\n"), "\n")
+	for n := range len(lines) + 1 {
+		text := strings.Join(lines[:n], "")
+		for _, after := range []string{"", "---\n" + listHead + podYAML + listTail} {
+			if _, err := Dump("dump", strings.NewReader(text+after)); err == nil {
+				t.Errorf("a list that ends after line %d is read", n)
+			}
+		}
+	}
+	_, err := Dump("dump", strings.NewReader(whole))
+	if want := fmt.Sprintf("dump:%d: the list ends early: it has no kind, which kubectl prints after the objects", len(lines)); err == nil || err.Error() != want {
+		t.Errorf("it says %v, want %s", err, want)
+	}
+	text := indented(t, asJSON(t, whole+listTail))
+	cut := text[:strings.LastIndex(text, `"name": "q"`)]
+	_, err = Dump("dump", strings.NewReader(cut))
+	if want := fmt.Sprintf("dump:%d: ends early: items[2]: is not JSON: unexpected EOF", strings.Count(cut, "\n")+1); err == nil || err.Error() != want {
+		t.Errorf("it says %v, want %s", err, want)
+	}
+}
+
+func TestACompressedDumpIsNamedAsSuch(t *testing.T) {
+	if _, err := Dump("dump.gz", strings.NewReader("\x1f\x8b\x08\x00")); err == nil || !strings.Contains(err.Error(), "dump.gz: is compressed with gzip") {
+		t.Errorf("it says %v", err)
 	}
 }
 
@@ -221,7 +253,7 @@ func FuzzDump(f *testing.F) {
 	f.Add("items:\n- \n- a\n---\nitems:\n- [")
 	f.Fuzz(func(t *testing.T, text string) {
 		o, err := Dump("dump", strings.NewReader(text))
-		if err != nil && !strings.HasPrefix(err.Error(), "dump: ") {
+		if err != nil && !strings.HasPrefix(err.Error(), "dump:") {
 			t.Fatalf("%v does not name the file", err)
 		}
 		if err == nil && (len(o.Nodes) == 0 || len(o.Pods) == 0) {

@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -83,17 +80,4 @@ var kinds = []kind{
 	of[storagev1.StorageClass, storagev1.StorageClassList]("StorageClass", "StorageClasses", "storage.k8s.io/v1", func(o *Objects) *[]storagev1.StorageClass { return &o.Classes }, whole),
 	of[metricsv1beta1.NodeMetrics, metricsv1beta1.NodeMetricsList]("NodeMetrics", "NodeMetrics", "metrics.k8s.io/v1beta1",
 		func(o *Objects) *[]metricsv1beta1.NodeMetrics { return &o.Metrics }, whole),
-}
-
-// mostAmount is the maximum accepted amount of any resource.
-var mostAmount = resource.MustParse("1Pi")
-
-// checkAmounts rejects amounts that are negative or too large to be added up.
-func checkAmounts(field string, amounts corev1.ResourceList) error {
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		if q := amounts[name]; q.Sign() < 0 || q.Cmp(mostAmount) > 0 {
-			return fmt.Errorf("%s.%s: %q is not a valid amount: must be from 0 to 1Pi", field, name, clip(q.String()))
-		}
-	}
-	return nil
 }

@@ -5,12 +5,14 @@ package objects
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
@@ -97,17 +99,46 @@ func stripNode(n *corev1.Node) {
 	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Addresses = nil, nil, nil, nil
 }
 
-// stripPod keeps the fields of a pod about its node, requests, constraints and how it may leave. It drops the container
-// statuses of a resize in progress, so such pods count with their requests.
+// stripPod keeps the fields of a pod about its node, requests, constraints and how it may leave.
 func stripPod(p *corev1.Pod) {
 	s := &p.Status
-	p.Status = corev1.PodStatus{Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName}
+	p.Status = corev1.PodStatus{
+		Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName, Conditions: keptConditions(s.Conditions),
+		Resources: s.Resources, AllocatedResources: s.AllocatedResources,
+		InitContainerStatuses: keptStatuses(s.InitContainerStatuses, p.Spec.InitContainers), ContainerStatuses: keptStatuses(s.ContainerStatuses, p.Spec.Containers),
+	}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
 			stripContainer(&containers[i])
 		}
 	}
 	p.Spec.EphemeralContainers, p.Spec.HostAliases, p.Spec.DNSConfig, p.Spec.ImagePullSecrets, p.Spec.ReadinessGates = nil, nil, nil, nil, nil
+}
+
+// keptConditions returns the conditions that say whether a pod counts as healthy, and with which resources.
+func keptConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
+	for i := range all {
+		if c := &all[i]; c.Type == corev1.PodReady || c.Type == corev1.PodResizePending {
+			kept = append(kept, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+		}
+	}
+	return kept
+}
+
+// keptStatuses returns what the kubelet holds for containers if it differs from what they request: during a resize.
+func keptStatuses(all []corev1.ContainerStatus, containers []corev1.Container) (kept []corev1.ContainerStatus) {
+	for i := range all {
+		s := &all[i]
+		at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == s.Name })
+		if at < 0 {
+			continue
+		}
+		asks := containers[at].Resources.Requests
+		if s.Resources != nil && !equality.Semantic.DeepEqual(s.Resources.Requests, asks) || s.AllocatedResources != nil && !equality.Semantic.DeepEqual(s.AllocatedResources, asks) {
+			kept = append(kept, corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources})
+		}
+	}
+	return kept
 }
 
 func stripContainer(c *corev1.Container) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -16,6 +15,8 @@ import (
 // document is the state of reading a YAML document.
 type document struct {
 	number int
+	// last is the number of its last line in the input.
+	last int
 	// plain are its lines outside items. split means that the document has items that can be separated by lines.
 	plain []byte
 	split bool
@@ -26,8 +27,8 @@ type document struct {
 	items   int
 	// waiting are items without a kind. The list states the kind at its end.
 	waiting []raw
-	// cut means that the current lines belong to the status of a pod, of which few fields are needed.
-	cut bool
+	// status is set while the current lines belong to the status of a pod.
+	status *podStatus
 }
 
 // errTooLarge rejects input that would have to be held in memory as a whole.
@@ -38,7 +39,7 @@ var errTooLarge = fmt.Errorf("is larger than %d bytes: must be objects in the fo
 // everything that belongs to a key is indented further. Other documents are read as a whole, up to MaxObjectBytes.
 func (r *reader) yamlDocuments() error {
 	d := &document{number: 1}
-	for {
+	for n := 1; ; n++ {
 		line, err := r.in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -50,7 +51,8 @@ func (r *reader) yamlDocuments() error {
 				return err
 			}
 			d = &document{number: d.number + 1}
-		default:
+		case len(line) > 0:
+			d.last = n
 			if err := r.yamlLine(d, line); err != nil {
 				return err
 			}
@@ -95,9 +97,7 @@ func (r *reader) yamlLine(d *document, line []byte) error {
 	}
 	into := &d.plain
 	if d.inItems {
-		if into = &d.item; d.needless(line) {
-			return nil
-		}
+		into, line = &d.item, d.needed(line)
 	}
 	if *into = append(*into, line...); len(*into) > MaxObjectBytes {
 		return r.fault(d.where(), "%v", errTooLarge)
@@ -120,27 +120,6 @@ func (r *reader) endItem(d *document) error {
 
 func (d *document) wait(o raw) { d.waiting = append(d.waiting, o) }
 
-// status is the beginning of an item's status, pod identifies an item as a pod, and statusKept are the status fields of
-// a pod that are needed.
-var (
-	status     = []byte("  status:")
-	pod        = []byte("\n  kind: Pod\n")
-	statusKept = [][]byte{[]byte("    phase: "), []byte("    startTime: "), []byte("    nominatedNodeName: ")}
-)
-
-// needless reports whether a line of an item belongs to the status of a pod and is not needed. Parsing YAML dominates
-// the cost, and half of a pod is its status.
-func (d *document) needless(line []byte) bool {
-	switch {
-	case bytes.HasPrefix(line, status):
-		d.cut = bytes.Contains(d.item, pod) && len(bytes.TrimSpace(line)) == len("status:")
-		return false
-	case d.cut && !bytes.HasPrefix(line, []byte("   ")) && len(bytes.TrimSpace(line)) > 0:
-		d.cut = false
-	}
-	return d.cut && !slices.ContainsFunc(statusKept, func(kept []byte) bool { return bytes.HasPrefix(line, kept) })
-}
-
 func toJSON(text []byte) ([]byte, error) {
 	text, err := yaml.YAMLToJSON(text)
 	if err != nil {
@@ -149,8 +128,19 @@ func toJSON(text []byte) ([]byte, error) {
 	return text, nil
 }
 
+// errCut rejects a list that may lack objects: kubectl prints its kind after them.
+var errCut = errors.New("the list ends early: it has no kind, which kubectl prints after the objects")
+
 // endDocument adds the rest of a document.
 func (r *reader) endDocument(d *document) error {
+	text, err := toJSON(d.plain)
+	var kind string
+	if err == nil && d.split {
+		kind, err = kindOf(text)
+		if err == nil && kind == "" {
+			return fmt.Errorf("%s:%d: %w", r.name, d.last, errCut)
+		}
+	}
 	if err := r.endItem(d); err != nil {
 		return err
 	}
@@ -158,22 +148,26 @@ func (r *reader) endDocument(d *document) error {
 		return err
 	}
 	d.inItems = false
-	text, err := toJSON(d.plain)
 	switch {
 	case err != nil:
 		return r.fault(d.where(), "%v", err)
-	case !d.split && bytes.Equal(text, []byte("null")):
+	case d.split:
+		return r.late(d.waiting, kind)
+	case bytes.Equal(text, []byte("null")):
 		return nil
-	case !d.split && text[0] != '{':
+	case text[0] != '{':
 		return r.fault(d.where(), "is not an object: must be a List or an object")
-	case !d.split:
-		return r.late([]raw{{text: text, where: d.where()}}, "")
 	}
+	return r.late([]raw{{text: text, where: d.where()}}, "")
+}
+
+// kindOf returns the kind of a list.
+func kindOf(text []byte) (string, error) {
 	var list struct {
 		Kind string `json:"kind"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return r.fault(d.where(), "is not a list: %v", err)
+		return "", fmt.Errorf("is not a list: %w", err)
 	}
-	return r.late(d.waiting, list.Kind)
+	return list.Kind, nil
 }

@@ -18,6 +18,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/document"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
@@ -140,7 +141,7 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		r.pods.Skipped = append(r.pods.Skipped, Skipped{Name: name, Reason: reason})
 		return
 	}
-	defaultRequests(pod)
+	constraint.DefaultRequests(&pod.Spec)
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	if requests.Cpu().Cmp(mostCPU) > 0 || requests.Memory().Cmp(mostMemory) > 0 {
 		r.fault(n.Line, path, fmt.Sprintf("pod %s requests CPU %v and memory %v: must be at most %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
@@ -148,25 +149,6 @@ func (r *reader) pod(n *yaml.Node, path string) {
 	}
 	size := packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
 	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod})
-}
-
-// defaultRequests sets missing requests to the limits, as the API server does when a pod is
-// created.
-func defaultRequests(pod *corev1.Pod) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			r := &containers[i].Resources
-			for name, limit := range r.Limits {
-				if _, has := r.Requests[name]; has {
-					continue
-				}
-				if r.Requests == nil {
-					r.Requests = corev1.ResourceList{}
-				}
-				r.Requests[name] = limit.DeepCopy()
-			}
-		}
-	}
 }
 
 // skip returns the reason why a pod needs no machine of the plan, or an empty string if it needs
@@ -267,6 +249,7 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	}
 	if resources := valueOf(spec, "resources"); resources != nil {
 		check("spec.resources.requests", valueOf(resources, "requests"))
+		check("spec.resources.limits", valueOf(resources, "limits"))
 	}
 	check("spec.overhead", valueOf(spec, "overhead"))
 	return ok

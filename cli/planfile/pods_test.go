@@ -83,6 +83,8 @@ func TestWhatAPodAsksForIsWhatTheSchedulerCounts(t *testing.T) {
 		{"a sidecar that stays", "containers: [" + container("1", "1Gi") + "]\n  initContainers: [" + strings.Replace(container("100m", "1Gi"), "name: c", "name: c, restartPolicy: Always", 1) + "]", packing.Size{MilliCPU: 1100, MemoryBytes: 2 * gib}},
 		{"overhead", "overhead: {cpu: 10m, memory: 1Gi}\n  containers: [" + container("1", "1Gi") + "]", packing.Size{MilliCPU: 1010, MemoryBytes: 2 * gib}},
 		{"limits where there are no requests", "containers: [{name: c, image: i, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}}]", packing.Size{MilliCPU: 1000, MemoryBytes: gib}},
+		{"limits of the pod as a whole", "resources: {limits: {cpu: 3, memory: 1Gi}}\n  containers: [{name: c, image: i}]", packing.Size{MilliCPU: 3000, MemoryBytes: gib}},
+		{"limits of the pod as a whole where a container has requests", "resources: {limits: {cpu: 3, memory: 1Gi}}\n  containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]", packing.Size{MilliCPU: 1000, MemoryBytes: gib}},
 		{"less than a thousandth is one", "containers: [" + container("100u", "1") + "]", packing.Size{MilliCPU: 1, MemoryBytes: 1}},
 	}
 	for _, tc := range tests {
@@ -152,6 +154,7 @@ func TestBadManifestsAreRefusedWithLineAndField(t *testing.T) {
 		{"no amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    resources:\n      requests:\n        cpu: -1\n",
 			`p.yaml:9: spec.containers[0].resources.requests.cpu: "-1" must be a quantity from 0 to 1Pi, such as 500m or 2Gi`},
 		{"a bad amount behind an alias", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  initContainers: &c [{name: c, resources: {requests: &r {cpu: -1}}}]\n  containers: *c\n", `spec.containers[0].resources.requests.cpu: "-1" must be a quantity`},
+		{"too large a limit of the pod as a whole", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  resources: {limits: {memory: 2Pi}}\n", `p.yaml:5: spec.resources.limits.memory: "2Pi" must be a quantity`},
 		{"too large an amount", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {memory: 2Pi}\n", `p.yaml:5: spec.overhead.memory: "2Pi" must be a quantity`},
 		{"too large a sum", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: a, resources: {requests: {memory: 1Pi}}}\n  - {name: b, resources: {requests: {memory: 1Pi}}}\n",
 			"pod p requests CPU 0 and memory 2Pi: must be at most 1M and 1Pi"},

@@ -84,13 +84,11 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 	}
 	var all []Hold
 	leaves := func(v *View, pod *corev1.Pod) cluster.Ways { return v.Exit(pod).Now().Without(cluster.Wait) }
-	for _, b := range v.forbidding[pod.Namespace] {
-		if b.is(pod) {
-			all = append(all, Hold{
-				Kind: "PodDisruptionBudget that allows no disruption", Budget: pod.Namespace + "/" + b.name,
-				Advice: b.advice, Ways: leaves(v.lookingPast(b.name), pod),
-			})
-		}
+	for _, b := range v.refusing(pod) {
+		all = append(all, Hold{
+			Kind: "PodDisruptionBudget that allows no disruption", Budget: pod.Namespace + "/" + b.Name,
+			Advice: budgetAdvice(b), Ways: leaves(v.lookingPast(b.Name), pod),
+		})
 	}
 	free := *pod // the pod without any of the holds
 	for _, l := range lifts {

@@ -33,10 +33,10 @@ type View struct {
 
 	successors successors
 
-	// forbidding are the PodDisruptionBudgets that allow no disruption, by namespace. without, if not nil, is the name
-	// of one to ignore, or "" for all.
-	forbidding map[string][]forbidding
-	without    *string
+	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
+	// all.
+	selecting map[string][]selecting
+	without   *string
 }
 
 // Now returns the time of the view.
@@ -49,7 +49,7 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(), forbidding: forbiddingBudgets(w.Budgets),
+		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets),
 	}
 	v.readDaemons()
 	v.readSuccessors()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/budget"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable"
@@ -116,12 +117,22 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 
 // budgetHolds names the PodDisruptionBudget that currently forbids disrupting the pod, or returns "".
 func (v *View) budgetHolds(pod *corev1.Pod) string {
-	for _, b := range v.forbidding[pod.Namespace] {
-		if !v.ignored(b.name) && b.is(pod) {
-			return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", b.name)
+	for _, b := range v.refusing(pod) {
+		if !v.ignored(b.Name) {
+			return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", b.Name)
 		}
 	}
 	return ""
+}
+
+// refusing returns the PodDisruptionBudgets that refuse the disruption of the pod now.
+func (v *View) refusing(pod *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
+	for i := range v.selecting[pod.Namespace] {
+		if s := &v.selecting[pod.Namespace][i]; budget.Refuses(s.budget, pod, v.now) && s.selector.Matches(labels.Set(pod.Labels)) {
+			all = append(all, s.budget)
+		}
+	}
+	return all
 }
 
 // ignored reports whether the view ignores the budget.
@@ -129,31 +140,21 @@ func (v *View) ignored(budget string) bool {
 	return v.without != nil && (*v.without == budget || *v.without == "")
 }
 
-// forbidding is a PodDisruptionBudget that allows no disruption. advice says what would make it allow one.
-type forbidding struct {
-	name     string
-	advice   string
-	selector labels.Selector // nil if invalid: it may select any pod
+// selecting is a PodDisruptionBudget with its selector.
+type selecting struct {
+	budget   *policyv1.PodDisruptionBudget
+	selector labels.Selector
 }
 
-// is reports whether the budget selects a pod of its namespace.
-func (f *forbidding) is(pod *corev1.Pod) bool {
-	return f.selector == nil || f.selector.Matches(labels.Set(pod.Labels))
-}
-
-// forbiddingBudgets returns the budgets that allow no disruption, by namespace.
-func forbiddingBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]forbidding {
-	all := map[string][]forbidding{}
+// readBudgets returns the budgets by namespace, without those whose selector is invalid: they select no pod, as in
+// package budget.
+func readBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]selecting {
+	all := map[string][]selecting{}
 	for i := range budgets {
 		b := &budgets[i]
-		if b.Status.DisruptionsAllowed > 0 {
-			continue
-		}
-		f := forbidding{name: b.Name, advice: budgetAdvice(b)}
 		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
-			f.selector = selector
+			all[b.Namespace] = append(all[b.Namespace], selecting{b, selector})
 		}
-		all[b.Namespace] = append(all[b.Namespace], f)
 	}
 	return all
 }

@@ -194,9 +194,9 @@ func TestBudgetsThatAreSpentKeepPods(t *testing.T) {
 		{"of another namespace", []policyv1.PodDisruptionBudget{budget("elsewhere", 0, ours)}, false},
 		{"an empty selector is for all", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{})}, true},
 		{"no selector is for none", []policyv1.PodDisruptionBudget{budget("default", 0, nil)}, false},
-		{"one that cannot be read may be about it", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{
+		{"one that cannot be read is for none, as in the eviction API", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Odd"}},
-		})}, true},
+		})}, false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -206,6 +206,50 @@ func TestBudgetsThatAreSpentKeepPods(t *testing.T) {
 			got := NewView(w, noon, runtimes.NewLearner()).Exit(pod)
 			if !got.Ways.Has(cluster.Evict) || got.Now().Has(cluster.Evict) == tc.held || !got.Now().Has(cluster.Wait) {
 				t.Errorf("it may leave by %v, now by %v (%q)", got.Ways, got.Now(), got.Budget)
+			}
+		})
+	}
+}
+
+// TestABudgetHoldsAPodIfTheEvictionAPIWouldRefuseIt covers what budgets say about one pod beside the number of
+// disruptions that they allow.
+func TestABudgetHoldsAPodIfTheEvictionAPIWouldRefuseIt(t *testing.T) {
+	unready := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	}
+	ready := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	always := func(b *policyv1.PodDisruptionBudget) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) }
+	for _, tc := range []struct {
+		name   string
+		pod    func(*corev1.Pod)
+		budget func(*policyv1.PodDisruptionBudget)
+		held   bool
+	}{
+		{"a crashing pod", unready, func(*policyv1.PodDisruptionBudget) {}, true},
+		{"a crashing pod that may always go", unready, always, false},
+		{"a ready pod beside pods that may always go", ready, always, true},
+		{"a crashing pod beside enough healthy ones", unready, func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy, b.Status.CurrentHealthy = 1, 1 }, false},
+		{"a pod that has not started", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, func(*policyv1.PodDisruptionBudget) {}, false},
+		{"a pod whose eviction was granted", ready, func(b *policyv1.PodDisruptionBudget) {
+			b.Status.DisruptedPods = map[string]metav1.Time{"p": metav1.NewTime(noon.Add(-time.Second))}
+		}, false},
+		{"a budget that has changed and was not checked", ready, func(b *policyv1.PodDisruptionBudget) { b.Generation, b.Status.DisruptionsAllowed = 2, 1 }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, pod := scene()
+			pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+			tc.pod(pod)
+			budget := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}
+			tc.budget(&budget)
+			w.Budgets = []policyv1.PodDisruptionBudget{budget}
+			v := NewView(w, noon, runtimes.NewLearner())
+			if got := v.Exit(pod); got.Now().Has(cluster.Evict) == tc.held {
+				t.Errorf("it may leave now by %v (%q)", got.Now(), got.Budget)
+			}
+			if holds := v.Holds(pod); (len(holds) > 0) != tc.held {
+				t.Errorf("it is held by %+v", holds)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/budget"
+	"supercargo.dev/supercargo/internal/budget"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )

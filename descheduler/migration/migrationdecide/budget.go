@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/budget"
+	"supercargo.dev/supercargo/internal/budget"
 )
 
 // budgetPatience is the time between two tries to claim from a budget that refuses.

@@ -65,20 +65,20 @@ type Answer struct {
 // Claim claims the disruption of a pod. It claims nothing if the pod has a claim, or is unhealthy
 // and the budget allows the eviction of such pods.
 func Claim(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) Answer {
-	if at, ok := b.Status.DisruptedPods[pod.Name]; ok && now.Before(at.Add(Lasts)) {
-		return renew(b, pod.Name, at.Time, now)
+	if at, is := claimed(b, pod, now); is {
+		return renew(b, pod.Name, at, now)
 	}
-	if !healthy(pod) && letsUnhealthyGo(b) {
+	if goesUnclaimed(b, pod) {
 		return Answer{}
 	}
-	switch s := &b.Status; {
-	case s.ObservedGeneration < b.Generation:
+	switch s := &b.Status; refusal(b) {
+	case unobserved:
 		return Answer{Refused: fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name), Wait: 10 * time.Second}
-	case s.DisruptionsAllowed < 0:
+	case negative:
 		return Answer{Refused: fmt.Sprintf("The disruption budget %s allows a negative number of disruptions.", b.Name), Forbidden: true}
-	case len(s.DisruptedPods) > mostNotes:
+	case overfull:
 		return Answer{Refused: fmt.Sprintf("The disruption budget %s has too many evictions that are not confirmed.", b.Name), Forbidden: true}
-	case s.DisruptionsAllowed == 0:
+	case spent:
 		return Answer{Refused: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy)}
 	}
 	to := b.DeepCopy()
@@ -91,6 +91,53 @@ func Claim(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) Answ
 	}
 	note(to, pod.Name, now)
 	return Answer{Write: to}
+}
+
+// Refuses reports whether a budget that selects the pod refuses its disruption now, as [Claim] and
+// the eviction API do.
+func Refuses(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) bool {
+	if refusal(b) == none || Ignores(pod) || goesUnclaimed(b, pod) {
+		return false
+	}
+	_, is := claimed(b, pod, now)
+	return !is
+}
+
+// claimed returns when the disruption of the pod was claimed, and whether that claim counts.
+func claimed(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) (at time.Time, is bool) {
+	noted, is := b.Status.DisruptedPods[pod.Name]
+	return noted.Time, is && now.Before(noted.Add(Lasts))
+}
+
+// goesUnclaimed reports whether the pod needs no claim: it is unhealthy, and the budget allows the
+// eviction of such pods.
+func goesUnclaimed(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	return !healthy(pod) && letsUnhealthyGo(b)
+}
+
+// refused is why a budget refuses the disruption of pods that need a claim and have none.
+type refused int
+
+const (
+	none refused = iota
+	unobserved
+	negative
+	overfull
+	spent
+)
+
+func refusal(b *policyv1.PodDisruptionBudget) refused {
+	switch s := &b.Status; {
+	case s.ObservedGeneration < b.Generation:
+		return unobserved
+	case s.DisruptionsAllowed < 0:
+		return negative
+	case len(s.DisruptedPods) > mostNotes:
+		return overfull
+	case s.DisruptionsAllowed == 0:
+		return spent
+	}
+	return none
 }
 
 // renew renews an existing claim. It is not counted again.
