@@ -185,7 +185,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers lint-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
 
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
@@ -473,6 +473,9 @@ lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
 	$(TOOLS)/golangci-lint run ./...
 	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
+
+lint-peers: export GOMEMLIMIT := 3GiB
+lint-peers: $(TOOLS)/golangci-lint ## Run the linters on the programs that run others' planners, each with all that it is built from.
 	for peer in test/peers/*/; do (cd "$$peer" && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...); done
 
 verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm

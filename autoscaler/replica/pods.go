@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // pods are the pods of one policy, as last counted.
@@ -42,7 +43,7 @@ func readiness(p *corev1.Pod) (ready bool, since time.Time) {
 
 // counts reports whether a pod counts as a replica: it is neither terminating nor finished.
 func counts(p *corev1.Pod) bool {
-	return p.DeletionTimestamp.IsZero() && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	return p.DeletionTimestamp.IsZero() && !class.Ended(p)
 }
 
 // podMatters reports whether a change of a pod affects the counts.

@@ -105,7 +105,7 @@ func TestAPoolChecksTheCertificateOfItsManager(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, interceptor.Funcs{}, secret("makeflow", "password", []byte("word\n")), secret("ca", "ca.crt", ca), poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) {
 				s.Manager.PasswordSecret, s.Manager.TLS = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, tc.tls
-				s.Manager.Timeout = span(500 * time.Millisecond)
+				s.Manager.Timeout = span(20 * time.Second) // a busy machine takes long to shake hands
 			}))
 			b.evaluate()
 			b.expectAnswer(tc.refused)

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
@@ -92,7 +93,7 @@ func owned(p *corev1.Pod, pool *v1alpha1.WorkerPool) bool {
 // ended reports whether the pod has finished, so that it runs no worker any more. A pod that is being deleted is
 // leaving, not ended.
 func ended(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
+	return p.DeletionTimestamp == nil && class.Ended(p)
 }
 
 // observePod returns the progress of a pod.

@@ -60,7 +60,7 @@ func poolAt(address string, change ...func(*v1alpha1.WorkerPoolSpec)) *v1alpha1.
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "flow", UID: "pool-uid", Generation: 1},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Mode:    v1alpha1.WorkerPoolAct,
-			Manager: v1alpha1.WorkQueueManager{Address: &address, Timeout: span(2 * time.Second), GoneAfter: span(time.Minute)},
+			Manager: v1alpha1.WorkQueueManager{Address: &address, Timeout: span(20 * time.Second), GoneAfter: span(time.Minute)},
 			Worker: v1alpha1.WorkerShape{
 				Packing: v1alpha1.WorkersOnePerNode, Resources: &v1alpha1.WorkerResources{Cores: 4, Memory: resource.MustParse("8Gi")},
 				IdleTimeout: span(30 * time.Second), DrainTimeout: span(time.Hour),

@@ -3,14 +3,13 @@ package auditreport
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed" // the parts of the page
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
 
 	"supercargo.dev/supercargo/cli/audit"
+	"supercargo.dev/supercargo/internal/text/contentpolicy"
 )
 
 var (
@@ -26,14 +25,8 @@ var (
 
 	// contentPolicy is the Content-Security-Policy of the page: it loads nothing and applies only
 	// this style sheet.
-	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
+	contentPolicy = contentpolicy.Of(pageCSS, "")
 )
-
-// hashOf returns the hash source by which a Content-Security-Policy names a part of the page.
-func hashOf(part string) string {
-	sum := sha256.Sum256([]byte(part))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // bar is a bill as a bar. Width is in percent of the widest bar.
 type bar struct {

@@ -2,9 +2,7 @@ package bill
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed" // the parts of the page
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/internal/text/contentpolicy"
 )
 
 var (
@@ -24,13 +23,8 @@ var (
 
 	// contentPolicy forbids loading anything and running scripts, so that a name that escaped its place could do no
 	// harm.
-	contentPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
+	contentPolicy = contentpolicy.Of(pageCSS, "")
 )
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // page is the input of the template.
 type page struct {

@@ -67,7 +67,7 @@ func span(pod *corev1.Pod) (start, end time.Time) {
 	if pod.Status.StartTime != nil {
 		start = pod.Status.StartTime.Time
 	}
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	if !class.Ended(pod) {
 		return start, time.Unix(math.MaxInt32, 0)
 	}
 	for _, s := range pod.Status.ContainerStatuses {

@@ -38,7 +38,7 @@ func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []corev1.Pod, price fun
 	busy := map[string]bool{}
 	for i := range pods {
 		p := &pods[i]
-		if p.UID != pod.UID && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && !class.EveryNode(p) {
+		if p.UID != pod.UID && !class.Ended(p) && !class.EveryNode(p) {
 			busy[p.Spec.NodeName] = true
 		}
 	}

@@ -46,6 +46,6 @@ func Pods(ctx context.Context, live client.Reader, node string) ([]corev1.Pod, e
 		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
 	}
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-		return class.EveryNode(&p) || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		return class.EveryNode(&p) || class.Ended(&p)
 	}), nil
 }

@@ -2,13 +2,13 @@ package outcome
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed" // the parts of the page
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+
+	"supercargo.dev/supercargo/internal/text/contentpolicy"
 )
 
 var (
@@ -25,8 +25,7 @@ var (
 
 	// contentPolicy is the Content-Security-Policy of the page: it loads nothing and applies only
 	// this style sheet and this script, so that even injected markup could do nothing.
-	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
-		hashOf(pageCSS), hashOf(pageJS))
+	contentPolicy = contentpolicy.Of(pageCSS, pageJS)
 )
 
 // styles is the number of line styles. Further policies start again with the first.
@@ -252,9 +251,4 @@ func (t table) view(title string) tableView {
 		view.Rows = append(view.Rows, row)
 	}
 	return view
-}
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }

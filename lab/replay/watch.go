@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // sighting is an event of the watch about a pod.
@@ -69,7 +71,7 @@ func (r *run) show(object any, removed bool) {
 	}
 	s := sighting{
 		name: pod.Name, at: r.opts.Clock.Now(), node: pod.Spec.NodeName, removed: removed,
-		ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, failed: pod.Status.Phase == corev1.PodFailed,
+		ended: class.Ended(pod), failed: pod.Status.Phase == corev1.PodFailed,
 	}
 	if s.node == "" && !s.ended && !s.removed {
 		return

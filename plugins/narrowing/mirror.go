@@ -15,7 +15,7 @@ import (
 // informer events are not ordered with the scheduler's cache.
 //
 // The snapshot has no list of changes, so sync compares the generation of every node: one load each from contiguous
-// memory, about 2 ns per node, compared with about 150 µs for the default profile's filters and scores on as many.
+// memory, about 1 ns per node, compared with about 150 µs for the default profile's filters and scores on as many.
 // Everything else costs O(changed nodes).
 type mirror struct {
 	cycle  time.Duration

@@ -56,6 +56,7 @@ var pure = []string{
 	"internal/packing",
 	"internal/runtimes",
 	"internal/text/clip",
+	"internal/text/contentpolicy",
 	"internal/text/dollars",
 	"internal/text/jsondoc",
 	"internal/text/plural",

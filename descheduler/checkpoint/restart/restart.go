@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -49,7 +49,7 @@ func (s Source) State(ctx context.Context, c checkpoint.Container) (checkpoint.S
 		return checkpoint.Gone, nil
 	case err != nil:
 		return checkpoint.Unknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
-	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+	case class.Ended(pod):
 		return checkpoint.Gone, nil
 	}
 	for _, status := range pod.Status.ContainerStatuses {

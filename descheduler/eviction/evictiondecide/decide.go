@@ -26,6 +26,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/budget"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/attempts"
 )
@@ -108,7 +109,7 @@ type Answer struct {
 // Reply answers the eviction of a pod.
 func Reply(c Config, o Observation, now time.Time) Answer {
 	pod := o.Pod
-	if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !holds(o.Options, pod) {
+	if pod == nil || class.Ended(pod) || !holds(o.Options, pod) {
 		return Answer{Outcome: Untouched}
 	}
 	if m := arrival(o); m != nil {

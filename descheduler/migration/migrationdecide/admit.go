@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration/podedit"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -234,5 +235,5 @@ func hasFinalizer(m *v1alpha1.Migration) bool {
 
 // dead reports whether a pod has ended for good, or is gone.
 func dead(pod *corev1.Pod) bool {
-	return pod == nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return pod == nil || class.Ended(pod)
 }

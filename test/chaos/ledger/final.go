@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 )
 
@@ -89,7 +90,7 @@ func (f *Final) Broken() (all []string) {
 // used reports whether a node has a pod that has not ended.
 func (f *Final) used(node string) bool {
 	return slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
-		return p.Spec.NodeName == node && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+		return p.Spec.NodeName == node && !class.Ended(&p)
 	})
 }
 
