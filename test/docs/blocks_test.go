@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -234,6 +235,36 @@ func checkCSV(header, text string) error {
 		err = fmt.Errorf("no command reads the columns %s: %w", header, err)
 	}
 	return err
+}
+
+// TestTheBlockWithTemplatesIsThatOfItsSample compares the block of docs/nodefleet.md that "is in" the sample with it.
+// test/manifests holds the sample to everything that the API server checks.
+func TestTheBlockWithTemplatesIsThatOfItsSample(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "manifests/samples/nodefleet-catalogue.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sample v1alpha1.NodeFleet
+	if err := yaml.UnmarshalStrict(text, &sample); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, b := range commands.Others(named(t, "docs/nodefleet.md").text) {
+		if firstLineOf(b.Text) != "clusterAPI:" {
+			continue
+		}
+		found++
+		var part v1alpha1.NodeFleetSpec
+		if err := yaml.UnmarshalStrict([]byte(b.Text), &part); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(sample.Spec.ClusterAPI, part.ClusterAPI); diff != "" {
+			t.Errorf("line %d: the block differs from its sample (-sample +block):\n%s", b.Line, diff)
+		}
+	}
+	if found != 1 {
+		t.Errorf("found %d blocks, want 1", found)
+	}
 }
 
 func TestBrokenBlocksAreFound(t *testing.T) {

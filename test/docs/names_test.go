@@ -234,6 +234,35 @@ func TestEveryFlagOfThePagesExists(t *testing.T) {
 	}
 }
 
+// pageOfCommand are the pages that describe all options of a command. The pages of other commands describe the options that
+// need more than their line in docs/reference/options.md.
+var pageOfCommand = map[string]string{
+	"audit": "docs/audit.md", "explain": "docs/explain.md", "migrate": "docs/migration.md", "plan": "docs/planning.md", "record": "docs/record.md",
+}
+
+// TestThePageOfACommandDescribesEachOfItsOptions compares it with the generated page of options.
+func TestThePageOfACommandDescribesEachOfItsOptions(t *testing.T) {
+	option := regexp.MustCompile("(?m)^\\| `(?:(-\\w), )?(--[a-z0-9-]+)")
+	found := map[string]int{}
+	for _, section := range strings.Split(named(t, "docs/reference/options.md").text, "\n## supercargo ") {
+		command, _, _ := strings.Cut(section, "\n")
+		if pageOfCommand[command] == "" {
+			continue
+		}
+		page := named(t, pageOfCommand[command])
+		for _, match := range option.FindAllStringSubmatch(section, -1) {
+			found[command]++
+			short, long := match[1], match[2]
+			if !regexp.MustCompile(long+`\b`).MatchString(page.text) && (short == "" || !regexp.MustCompile(`[ \x60]`+short+`\b`).MatchString(page.text)) {
+				t.Errorf("%s does not describe %s of supercargo %s", page.name, long, command)
+			}
+		}
+	}
+	if len(found) != len(pageOfCommand) || found["audit"] < 10 {
+		t.Errorf("found options of %v", found)
+	}
+}
+
 var manifestInPage = regexp.MustCompile(`(?:^|[^/\w.-])(manifests/[A-Za-z0-9_/.+-]*[A-Za-z0-9])`)
 
 // TestEveryManifestThatIsNamedExists: in the pages, in the manifests themselves, and in what
