@@ -130,6 +130,13 @@ var table = []rule{
 	{pages, `another matter`, "different"},
 	{pages, `over and over`, "repeatedly"},
 	{pages, `(their|its) like`, "equal pods"},
+	{pages, `whatever`, "regardless of, any, the program that"},
+	{pages, `(a|the|keep the) ways? back`, "roll back"},
+	{pages, `said yes|says? yes`, "accepted"},
+	{pages, `scores? alike`, "get the same score"},
+	{pages, `(is|are) no (room|failure)`, "does not count as"},
+	{pages, `nothing is known of`, "no … is known"},
+	{pages, `when it is over|that it is over`, "the end"},
 
 	{api, `(gives?|given|gave|giving) (\w+ )?back|(gives?|given|gave|giving) (\w+ )?away`, "released, deleted"},
 	{api, `comes? free`, "becomes available"},
