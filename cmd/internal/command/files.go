@@ -124,6 +124,25 @@ func WriteStructured(w io.Writer, output string, document any) (done bool, err e
 	return false, nil
 }
 
+// ReadInput reads the file of -f, or standard input if it is "-"; a read of that fails when ctx ends. read is called with
+// the name of what it reads, for errors.
+func ReadInput(ctx context.Context, path string, stdin io.Reader, read func(name string, in io.Reader) error) error {
+	if path == "-" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		return read(InputName(path), UntilDone(ctx, stdin))
+	}
+	return ReadNamed("-f", path, func(in io.Reader) error { return read(path, in) })
+}
+
+// InputName returns the name of the file of -f for messages.
+func InputName(path string) string {
+	if path == "-" {
+		return "stdin"
+	}
+	return path
+}
+
 // ReadNamed opens and reads the file of a flag.
 func ReadNamed(flag, path string, read func(io.Reader) error) error {
 	f, err := os.Open(path)

@@ -55,7 +55,14 @@ func Run(ctx context.Context, newRoot func(program string) *cobra.Command, args 
 	root.SetErr(stderr)
 	// Errors before a command runs are usage errors.
 	running := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		// cobra checks these after this function.
+		if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
+			return err
+		}
+		running = true
+		return nil
+	}
 
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -35,12 +35,12 @@ func NewVersionCommand() *cobra.Command {
 			return printVersions(cmd.OutOrStdout(), output, CurrentVersions())
 		},
 	}
-	AddOutput(cmd, &output, TextOrJSON, "")
+	AddOutput(cmd, &output, TableOrJSON, "")
 	return cmd
 }
 
 func printVersions(w io.Writer, output string, v Versions) error {
-	if err := TextOrJSON.Check("output", output); err != nil {
+	if err := TableOrJSON.Check("output", output); err != nil {
 		return BadInput(err)
 	}
 	if output == "json" {

@@ -78,7 +78,7 @@ figures do not depend on how fast this computer is.`,
   supercargo demo --open
 
   # Use your own trace and machines, and print JSON
-  supercargo demo --trace pods.csv --flavors flavors.csv --nodes 100 -o json
+  supercargo demo -f pods.csv --flavors flavors.csv --nodes 100 -o json
 
   # Compare your own profile with the stock one
   supercargo demo --scheduler-config scheduler.yaml`,
@@ -88,7 +88,7 @@ figures do not depend on how fast this computer is.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.trace, "trace", "", "trace CSV or openb pod list; default: the bundled extract")
+	command.AddInput(cmd, &flags.trace, "`file` with a trace as CSV, or an openb pod list (default: the bundled extract)", "trace")
 	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
 	f.IntVar(&flags.nodes, "nodes", 72, "number of nodes, of all flavors in turn")
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
@@ -234,7 +234,7 @@ func readDemoTrace(in *demo.Input, path string) (err error) {
 		return err
 	}
 	in.TraceName = path
-	return command.ReadNamed("--trace", path, func(r io.Reader) error {
+	return command.ReadNamed("-f", path, func(r io.Reader) error {
 		in.Workload, err = trace.Read(path, r)
 		return err
 	})

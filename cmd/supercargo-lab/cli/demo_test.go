@@ -37,7 +37,7 @@ func TestDemoRefusesBadInput(t *testing.T) {
 		{"an unknown output", []string{"-o", "xml"}, []string{`--output "xml": must be table or json`}},
 		{"an unknown profile", []string{"--profile", "best"}, []string{`--profile "best": must be default or supercargo`}},
 		{"no profile", []string{"--profile", ""}, []string{"--profile: must name at least one"}},
-		{"no such trace", []string{"--trace", "none.csv"}, []string{"--trace: open none.csv"}},
+		{"no such trace", []string{"--trace", "none.csv"}, []string{"-f: open none.csv"}},
 		{"no such flavors", []string{"--flavors", "none.csv"}, []string{"--flavors: open none.csv"}},
 		{"no such configuration", []string{"--scheduler-config", "none.yaml"}, []string{"--scheduler-config: open none.yaml"}},
 		{"a bad trace", []string{"--trace", badTrace}, []string{badTrace + ":2: cpu_milli: \"x\"", badTrace + ":3: memory_mib: \"-2\""}},

@@ -70,7 +70,7 @@ file from the first half, and every other twentieth of the file from the remaini
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "filename", "f", "", "`file` of measurements; - for standard input")
+	command.AddInput(cmd, &flags.file, "`file` of measurements, - for standard input (required)", "")
 	f.StringVar(&flags.machineType, "machine-type", "", "`name` of the machine type, as in the labels of its nodes; required for -o yaml")
 	f.StringVar(&flags.time, "time-column", "time", "`column` of the time")
 	f.StringVar(&flags.watts, "watts-column", "watts", "`column` of the power")

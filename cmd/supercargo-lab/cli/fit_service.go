@@ -66,7 +66,7 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
     kubectl patch replicapolicy web -n shop --type merge --patch-file /dev/stdin
 
   # Fit to the samples of a simulation
-  supercargo replicas --trace requests.csv --law inversequeue --samples samples.csv
+  supercargo replicas -f requests.csv --law inversequeue --samples samples.csv
   supercargo fit service -f samples.csv --time-column time_s --replicas-column ready \
     --rate-column measured_rate_per_s --max-response 250ms`,
 		Args: cobra.NoArgs,
@@ -77,7 +77,7 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "filename", "f", "", "`file` of measurements; - for standard input")
+	command.AddInput(cmd, &flags.file, "`file` of measurements, - for standard input (required)", "")
 	f.StringVar(&flags.columns.Time, "time-column", "time", "`column` of the time")
 	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas")
 	f.StringVar(&flags.columns.ArrivalRate, "rate-column", "rate_per_s", "`column` of the arrival rate, requests/s")

@@ -19,9 +19,9 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 		{File: "simulate-recording.txt", Args: []string{"simulate", "-f", root + "scenarios/shop.csv", "--policy", "default,supercargo"}},
 		{File: "simulate.json", Args: []string{"simulate", "-f", root + "scenarios/htas-stable.yaml", "--policy", "supercargo", "-o", "json"}},
 		{File: "simulate-energy.txt", Args: []string{"simulate", "-f", root + "scenarios/heats.yaml", "--policy", "default,heats-0.618,heats-0", "--repeat", "2"}},
-		{File: "replicas.txt", Stdin: rates, Args: []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--law", "predictive,inversequeue,doublethreshold,hpa"}},
-		{File: "replicas.json", Stdin: rates, Args: []string{"replicas", "--trace", "-", "--warmup", "0s", "--interval", "1m", "--interpolate", "--law", "qmdl", "-o", "json"}},
-		{File: "workers.txt", Args: []string{"workers", "--tasks", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20"}},
-		{File: "workers.json", Args: []string{"workers", "--tasks", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20", "--law", "hpa-20", "-o", "json"}},
+		{File: "replicas.txt", Stdin: rates, Args: []string{"replicas", "-f", "-", "--warmup", "0s", "--interval", "1m", "--law", "predictive,inversequeue,doublethreshold,hpa"}},
+		{File: "replicas.json", Stdin: rates, Args: []string{"replicas", "-f", "-", "--warmup", "0s", "--interval", "1m", "--interpolate", "--law", "qmdl", "-o", "json"}},
+		{File: "workers.txt", Args: []string{"workers", "-f", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20"}},
+		{File: "workers.json", Args: []string{"workers", "-f", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20", "--law", "hpa-20", "-o", "json"}},
 	})
 }

@@ -60,13 +60,13 @@ faster.
 The command prints the path of a kubeconfig, then "ready" when pods can be scheduled. It runs
 until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 		Example: `  # Create ten nodes of five types, and a workload
-  supercargo playground --nodes 10 --kubeconfig ./kubeconfig --workload pods.yaml
+  supercargo playground --nodes 10 --kubeconfig ./kubeconfig -f pods.yaml
 
   # In another terminal
   kubectl --kubeconfig ./kubeconfig get pods -o wide
 
   # Report what the nodes would draw, by the requests of their pods
-  supercargo playground --nodes 10 --workload pods.yaml --metrics-adapter --query-bind-address 127.0.0.1:9090
+  supercargo playground --nodes 10 -f pods.yaml --metrics-adapter --query-bind-address 127.0.0.1:9090
   supercargo report energy --prometheus http://127.0.0.1:9090 --power model --since 5m
 
   # Offer machines that take half a minute to start
@@ -81,7 +81,7 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 	f.IntVar(&flags.nodes, "nodes", 0, "number of nodes, of five machine types in turn")
 	f.StringVar(&flags.dir, "dir", "", "directory for all state, which a later run resumes; default: a temporary directory")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
-	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for standard input")
+	command.AddInput(cmd, &flags.workload, "YAML `file` of objects to apply, - for standard input", "workload")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
@@ -135,7 +135,7 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 	}
 	var err error
 	if in.workload, err = readWorkload(flags.workload, stdin); err != nil {
-		errs = append(errs, fmt.Errorf("--workload: %w", err))
+		errs = append(errs, fmt.Errorf("-f: %w", err))
 	}
 	if in.machines, err = readMachineFlavors(flags); err != nil {
 		errs = append(errs, err)
@@ -225,7 +225,7 @@ func (f playgroundFlags) inputOrFailure(err error) error {
 	case "SchedulerConfig":
 		err = fmt.Errorf("--scheduler-config %s: %w", f.schedulerConfig, err)
 	default:
-		err = fmt.Errorf("--workload: %w", err)
+		err = fmt.Errorf("-f: %w", err)
 	}
 	return command.BadInput(err)
 }

@@ -61,7 +61,7 @@ func newReplicasCommand() *cobra.Command {
 	flags := replicasFlags{goal: law.DefaultGoal()}
 	service := plant.Default()
 	cmd := &cobra.Command{
-		Use:   "replicas --trace requests.csv --law LAW",
+		Use:   "replicas -f requests.csv --law LAW",
 		Short: "Simulate a service and a law that sets its replicas, on a trace of arrival rates",
 		Long: `Simulate a service behind a load balancer, request by request, in virtual time. The service
 is an M/M/N queue with a bounded backlog, a timeout, and replicas that take time to start. A
@@ -84,13 +84,13 @@ law and the defaults of its kind. The others exist only in this command, for com
 
 The figures leave out a warm-up of 500 minutes, or none if the trace is shorter than twice
 that. The same input and seed give the same figures.`,
-		Example: `  supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue
+		Example: `  supercargo replicas -f test/data/web/wikipedia.csv --interpolate --law inversequeue
 
   # Compare several laws with a custom SLO, as JSON
-  supercargo replicas --trace requests.csv --law inversequeue,hpa --slo 200ms -o json
+  supercargo replicas -f requests.csv --law inversequeue,hpa --slo 200ms -o json
 
   # Write every sample of a law to a file
-  supercargo replicas --trace requests.csv --law doublethreshold --samples samples.csv`,
+  supercargo replicas -f requests.csv --law doublethreshold --samples samples.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags.warmupGiven = cmd.Flags().Changed("warmup")
@@ -98,7 +98,7 @@ that. The same input and seed give the same figures.`,
 		},
 	}
 	f, g := cmd.Flags(), &flags.goal
-	f.StringVar(&flags.trace, "trace", "", "CSV file of arrival rates, - for standard input (required)")
+	command.AddInput(cmd, &flags.trace, "CSV `file` of arrival rates, - for standard input (required)", "trace")
 	f.Float64Var(&flags.scale, "scale", 1, "factor to multiply the rates of the trace by")
 	f.BoolVar(&flags.interpolate, "interpolate", false, "interpolate rates linearly instead of holding each until the next")
 	f.StringSliceVar(&flags.laws, "law", []string{catalogue.Names()[0]}, "laws to run: "+strings.Join(catalogue.Names(), ", "))
@@ -226,7 +226,7 @@ func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*r
 	errs := []error{checkReplicasFlags(flags)}
 	r := &replicasRun{flags: flags}
 	if flags.trace == "" {
-		errs = append(errs, errors.New("--trace is required: a CSV file of arrival rates, or - for standard input"))
+		errs = append(errs, errors.New("-f is required: a CSV file of arrival rates, or - for standard input"))
 	} else {
 		errs = append(errs, r.readRates(ctx, stdin))
 	}
@@ -288,16 +288,10 @@ func checkReplicasFlags(flags replicasFlags) error {
 
 // readRates reads the rates. It waits for stdin until ctx ends.
 func (r *replicasRun) readRates(ctx context.Context, stdin io.Reader) (err error) {
-	if r.flags.trace == "-" {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		r.rates, err = trace.ReadRates("stdin", command.UntilDone(ctx, stdin))
-	} else {
-		err = command.ReadNamed("--trace", r.flags.trace, func(in io.Reader) error {
-			r.rates, err = trace.ReadRates(r.flags.trace, in)
-			return err
-		})
-	}
+	err = command.ReadInput(ctx, r.flags.trace, stdin, func(name string, in io.Reader) (err error) {
+		r.rates, err = trace.ReadRates(name, in)
+		return err
+	})
 	for i := range r.rates {
 		r.rates[i].PerSecond *= r.flags.scale
 		r.peak = max(r.peak, r.rates[i].PerSecond)

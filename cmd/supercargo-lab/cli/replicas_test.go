@@ -107,8 +107,8 @@ func TestReplicasRefusesBadInputByItsName(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"no series", nil, []string{"--trace is required: a CSV file of arrival rates"}},
-		{"no such file", []string{"--trace", "none.csv"}, []string{"--trace", "none.csv"}},
+		{"no series", nil, []string{"-f is required: a CSV file of arrival rates"}},
+		{"no such file", []string{"--trace", "none.csv"}, []string{"-f: open none.csv"}},
 		{"bad cell", []string{"--trace", ratesFile(t, "0,1\n60,many\n")}, []string{"requests.csv:3: rate_per_s: \"many\""}},
 		{"times that go back", []string{"--trace", ratesFile(t, "0,1\n60,1\n30,1\n")}, []string{"requests.csv:4: time_s"}},
 		{"unknown law", []string{"--trace", good, "--law", "astrology"}, []string{"--law \"astrology\"", "inversequeue"}},

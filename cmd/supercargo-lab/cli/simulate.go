@@ -102,7 +102,7 @@ the reason of the failure, and the exit code is 1.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file or recording, - for standard input (required)")
+	command.AddInput(cmd, &flags.scenario, "`file` of a scenario or a recording, - for standard input (required)", "")
 	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run; the others are compared with the first")
 	f.Uint64Var(&flags.seed, "seed", 1, "random seed of the workload and of ties")
 	f.IntVar(&flags.repeat, "repeat", 1, "number of seeds to run, from --seed on; with more than 1 the output has mean, minimum and maximum")
@@ -242,12 +242,8 @@ func (s *simulation) readRecording(name string, in io.Reader) error {
 
 // draw generates the workloads.
 func (s *simulation) draw() (err error) {
-	name := s.flags.scenario
-	if name == "-" {
-		name = "stdin"
-	}
 	if s.plan, err = comparison.New(s.scenario, s.policies, s.flags.seed, s.flags.repeat); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", command.InputName(s.flags.scenario), err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ type workersFlags struct {
 func newWorkersCommand() *cobra.Command {
 	var flags workersFlags
 	cmd := &cobra.Command{
-		Use:   "workers --tasks tasks.csv",
+		Use:   "workers -f tasks.csv",
 		Short: "Simulate a workflow on a pool of workers that a law scales",
 		Long: `Simulate a workflow on a pool of workers, as a manager such as Work Queue would run it, while
 a law sets the number of workers. The command prints how long the workflow took, how many
@@ -67,23 +67,23 @@ Laws:
 
 Waste is the integral over time of the cores of connected workers that no task occupies.
 Shortage is the integral of the cores that waiting tasks request.`,
-		Example: `  supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20
+		Example: `  supercargo workers -f test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20
 
   # Use the stock autoscaler, and print JSON
-  supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20 --law hpa-20 -o json
+  supercargo workers -f test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20 --law hpa-20 -o json
 
   # State how long workers take to start
-  supercargo workers --tasks tasks.csv --init-time 5m --expected-init-time 5m
+  supercargo workers -f tasks.csv --init-time 5m --expected-init-time 5m
 
   # Write each decision with its reason to a file
-  supercargo workers --tasks tasks.csv --init-time 157.4s --init-sd 4.2s --decisions decisions.csv`,
+  supercargo workers -f tasks.csv --init-time 157.4s --init-sd 4.2s --decisions decisions.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runWorkers(cmd.Context(), flags, cmd.OutOrStdout())
+			return runWorkers(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.tasks, "tasks", "", "CSV file of tasks (required)")
+	command.AddInput(cmd, &flags.tasks, "CSV `file` of tasks, - for standard input (required)", "tasks")
 	f.DurationVar(&flags.initTime, "init-time", 157*time.Second, "mean time from the request for a worker until it accepts tasks")
 	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of --init-time")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the times that workers take to come")
@@ -102,8 +102,11 @@ Shortage is the integral of the cores that waiting tasks request.`,
 	return cmd
 }
 
-func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error {
-	plan, law, err := readWorkers(flags)
+func runWorkers(ctx context.Context, flags workersFlags, stdin io.Reader, stdout io.Writer) error {
+	plan, law, err := readWorkers(ctx, flags, stdin)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted before the run began: %w", ctx.Err())
+	}
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -123,7 +126,7 @@ func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error
 	case run = <-done:
 	}
 	if run.err != nil {
-		return fmt.Errorf("run %s: %w", flags.tasks, run.err)
+		return fmt.Errorf("run %s: %w", command.InputName(flags.tasks), run.err)
 	}
 	if flags.decisions != "" {
 		if err := command.WriteWhole(flags.decisions, run.result.WriteDecisions); err != nil {
@@ -138,7 +141,7 @@ func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error
 }
 
 // readWorkers reads and validates all input before anything is run, and returns all errors.
-func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
+func readWorkers(ctx context.Context, flags workersFlags, stdin io.Reader) (workers.Plan, workers.Law, error) {
 	errs := []error{flags.check()}
 	worker, err := parseWorker(flags.worker)
 	if err != nil {
@@ -154,11 +157,10 @@ func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 	}
 	var tasks []trace.Task
 	if flags.tasks == "" {
-		errs = append(errs, errors.New("--tasks is required: the file of tasks"))
+		errs = append(errs, errors.New("-f is required: the file of tasks, or - for standard input"))
 	} else {
-		errs = append(errs, command.ReadNamed("--tasks", flags.tasks, func(in io.Reader) error {
-			var err error
-			tasks, err = trace.ReadTasks(flags.tasks, in)
+		errs = append(errs, command.ReadInput(ctx, flags.tasks, stdin, func(name string, in io.Reader) (err error) {
+			tasks, err = trace.ReadTasks(name, in)
 			return err
 		}))
 	}
@@ -172,7 +174,7 @@ func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
 		return plan, law, err
 	}
 	if err := plan.Validate(); err != nil {
-		return plan, law, fmt.Errorf("%s: %w", flags.tasks, err)
+		return plan, law, fmt.Errorf("%s: %w", command.InputName(flags.tasks), err)
 	}
 	return plan, law, nil
 }

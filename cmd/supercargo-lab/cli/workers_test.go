@@ -67,7 +67,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if code, _, stderr := supercargo(t, "", "workers"); code != command.ExitUsage || !strings.Contains(stderr, "--tasks is required: the file") {
+	if code, _, stderr := supercargo(t, "", "workers"); code != command.ExitUsage || !strings.Contains(stderr, "-f is required: the file") {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }

@@ -51,7 +51,7 @@ bound. It lists what prevents a lower bill and what each obstacle costs, and the
 used least for their price.
 
 The command changes nothing and needs nothing of Supercargo in the cluster. It reads the current
-cluster of the kubeconfig, or the output of kubectl (--from). The price of a node is its annotation
+cluster of the kubeconfig, or the output of kubectl (-f). The price of a node is its annotation
 supercargo.dev/price-per-hour, or that of its MachineDeployment; else the price in --prices; else
 the list price of AWS, Azure or Google Cloud that this program carries, less --discount; else its
 CPU and memory at the default prices, if they are set. Nodes without a price are listed and left out
@@ -71,7 +71,7 @@ command reads.`,
 
   # Report on a dump of another cluster
   kubectl get nodes,pods,pdb,daemonsets,namespaces,pvc,pv,storageclasses -A -o json > dump.json
-  supercargo audit --from dump.json
+  supercargo audit -f dump.json
 
   # Use the prices that you really pay
   supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth
@@ -94,7 +94,7 @@ command reads.`,
 	}
 	f := cmd.Flags()
 	flags.cluster.AddTo(cmd, false)
-	f.StringVar(&flags.from, "from", "", "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)")
+	command.AddInput(cmd, &flags.from, "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)", "from")
 	command.AddPrices(f, &flags.prices)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringSliceVar(&flags.archs, "arch", nil, "CPU `architectures` for which all images exist, such as arm64, besides those on which they were seen running")
@@ -172,7 +172,7 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 	}
 	if flags.from != "" {
 		for _, flag := range flags.asked {
-			errs = append(errs, fmt.Errorf("--%s and --from are mutually exclusive: one selects a cluster, the other a file", flag))
+			errs = append(errs, fmt.Errorf("--%s and -f are mutually exclusive: one selects a cluster, the other a file", flag))
 		}
 	}
 	pricing, err := flags.pricing()
@@ -216,22 +216,16 @@ func micros(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
 // readObjects reads a dump, or the cluster.
 func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *objects.Objects, err error) {
-	switch flags.from {
-	case "":
+	if flags.from == "" {
 		c, err := flags.cluster.Client(metricsv1beta1.AddToScheme)
 		if err != nil {
 			return nil, err
 		}
 		return objects.Live(ctx, c)
-	case "-":
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		read, err = objects.Dump("stdin", command.UntilDone(ctx, stdin))
-	default:
-		err = command.ReadNamed("--from", flags.from, func(in io.Reader) (err error) {
-			read, err = objects.Dump(flags.from, in)
-			return err
-		})
 	}
+	err = command.ReadInput(ctx, flags.from, stdin, func(name string, in io.Reader) (err error) {
+		read, err = objects.Dump(name, in)
+		return err
+	})
 	return read, command.BadInput(err)
 }

@@ -130,10 +130,10 @@ func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{"a file that is not there", "", []string{"--from", "/none"}, "--from: open /none"},
+		{"a file that is not there", "", []string{"--from", "/none"}, "-f: open /none"},
 		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is not a valid name`},
 		{"a price that is none", auditInput, []string{"--from", "-", "--prices", filepath.Join(dir, "bad.csv")}, "price_per_hour"},
-		{"a dump and a cluster", auditInput, []string{"--from", "-", "--context", "x"}, "--context and --from are mutually exclusive"},
+		{"a dump and a cluster", auditInput, []string{"--from", "-", "--context", "x"}, "--context and -f are mutually exclusive"},
 		{"an unknown format", auditInput, []string{"--from", "-", "-o", "xml"}, `--output "xml"`},
 		{"a folder for a report", auditInput, []string{"--from", "-", "--report", dir}, "--report: "},
 		{"fewer than no obstacles", auditInput, []string{"--from", "-", "--obstacles", "-1"}, "--obstacles -1"},

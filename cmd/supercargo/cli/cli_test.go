@@ -53,7 +53,7 @@ func TestBadUsageAndInputExitWithTwo(t *testing.T) {
 		{"queries of no adapter", "", []string{"playground", "--query-bind-address", "127.0.0.1:9090"}, []string{"--query-bind-address", "--metrics-adapter"}},
 		{"queries nowhere", "", []string{"playground", "--metrics-adapter", "--query-bind-address", "9090"}, []string{"--query-bind-address", "host:port"}},
 		{"negative number", "", []string{"playground", "--nodes", "-1"}, []string{"--nodes -1", "0 or more"}},
-		{"no such workload", "", []string{"playground", "--workload", "none.yaml"}, []string{"--workload", "none.yaml"}},
+		{"no such workload", "", []string{"playground", "--workload", "none.yaml"}, []string{"-f: open none.yaml"}},
 		{"bad workload", "kind: Pod\n", []string{"playground", "--workload", "-"}, []string{"stdin: document 1", "apiVersion"}},
 		{"no such scheduler configuration", "", []string{"playground", "--scheduler-config", "none.yaml"}, []string{"--scheduler-config", "none.yaml"}},
 		{"somebody's directory", "", []string{"playground", "--dir", filepath.Dir(precious)}, []string{"--dir", "not a playground's"}},

@@ -139,7 +139,7 @@ any case. For a machine profile, it shows the predictions and how far they are t
 	}
 	flags.cluster.AddTo(cmd, true)
 	flags.cluster.AddAllNamespaces(cmd)
-	command.AddOutput(cmd, &flags.output, command.TextJSONOrYAML, "")
+	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	cmd.Flags().StringVar(&flags.priceFile, "price-file", "", "for a pod: CSV `file` with columns time, dollars_per_kwh and zone; joules count by them, as with a tariff in the plugin's arguments")
 	cmd.Flags().StringVar(&flags.carbonFile, "carbon-file", "", "for a pod: the same with grams_per_kwh, of CO2 equivalent")
@@ -147,7 +147,7 @@ any case. For a machine profile, it shows the predictions and how far they are t
 }
 
 func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFlags) error {
-	if err := command.TextJSONOrYAML.Check("output", flags.output); err != nil {
+	if err := command.TableJSONOrYAML.Check("output", flags.output); err != nil {
 		return command.BadInput(err)
 	}
 	kind, name, named := args[0], "", len(args) == 2

@@ -151,7 +151,7 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		{"an empty name", []string{"nodefleet/"}, 2, "must be KIND/NAME"},
 		{"another kind", []string{"service/x"}, 2, `kind "service": must be pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},
 		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: must be a number from 0 to 1"},
-		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": must be text, json or yaml`},
+		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": must be table, json or yaml`},
 		{"no such fleet", []string{"nodefleet/typo"}, 1, "read NodeFleet typo"},
 		{"no such kubeconfig", []string{"nodefleet/batch", "--kubeconfig", "none"}, 2, "load the kubeconfig"},
 	} {

@@ -14,11 +14,11 @@ import (
 func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 	const root = "../../../test/"
 	commandtest.Compare(t, run, []commandtest.Golden{
-		{File: "audit.txt", Args: []string{"audit", "--from", "testdata/dump.json"}},
-		{File: "audit.json", Args: []string{"audit", "--from", "testdata/dump.json", "-o", "json"}},
-		{File: "plan.txt", Args: []string{"plan", "--pods", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic"}},
+		{File: "audit.txt", Args: []string{"audit", "-f", "testdata/dump.json"}},
+		{File: "audit.json", Args: []string{"audit", "-f", "testdata/dump.json", "-o", "json"}},
+		{File: "plan.txt", Args: []string{"plan", "-f", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic"}},
 		{File: "plan.json", Stdin: "name,arrival_s,cpu_milli,memory_mib,runtime_s,class\na,0,900,512,60,batch\nb,0,3100,2048,0,service\nc,0,1500,9000,600,batch\n",
-			Args: []string{"plan", "--pods", "-", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--explain", "-o", "json"}},
-		{File: "plan-greedy.txt", Args: []string{"plan", "--pods", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--algorithm", "greedy"}},
+			Args: []string{"plan", "-f", "-", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--explain", "-o", "json"}},
+		{File: "plan-greedy.txt", Args: []string{"plan", "-f", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic", "--algorithm", "greedy"}},
 	})
 }

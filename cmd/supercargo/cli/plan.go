@@ -28,7 +28,7 @@ type planFlags struct {
 func newPlanCommand() *cobra.Command {
 	var flags planFlags
 	cmd := &cobra.Command{
-		Use:   "plan --pods pods.csv --flavors flavors.csv",
+		Use:   "plan -f pods.csv --flavors flavors.csv",
 		Short: "Find the cheapest machines for a set of pods",
 		Long: `Find the cheapest set of machines for a set of pods: which machines, how many of each, and
 which pod runs on which machine. The command minimises the total price per hour. It prints
@@ -52,26 +52,26 @@ Algorithms:
   supercargo  the default: finds the cheapest mix and respects all constraints
   greedy      algorithm 3 of the HTAS paper: buys one machine at a time, each time the one
               with the highest utilisation per dollar; only for pods without constraints`,
-		Example: `  supercargo plan --pods test/data/openb/pods.csv --flavors test/data/aws/flavors.csv
+		Example: `  supercargo plan -f test/data/openb/pods.csv --flavors test/data/aws/flavors.csv
 
   # Print JSON that is the same in each run
-  supercargo plan --pods pods.csv --flavors flavors.csv -o json --deterministic
+  supercargo plan -f pods.csv --flavors flavors.csv -o json --deterministic
 
   # Plan machines for all pods of a cluster
-  kubectl get pods -A -o yaml | supercargo plan --pods - --flavors flavors.csv
+  kubectl get pods -A -o yaml | supercargo plan -f - --flavors flavors.csv
 
   # Explain the choice, and print what the next best plans cost
-  supercargo plan --pods pods.csv --flavors flavors.csv --explain
+  supercargo plan -f pods.csv --flavors flavors.csv --explain
 
   # Use the algorithm of the HTAS paper
-  supercargo plan --pods pods.csv --flavors flavors.csv --algorithm greedy`,
+  supercargo plan -f pods.csv --flavors flavors.csv --algorithm greedy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runPlan(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.pods, "pods", "", "file of pods, - for standard input (required)")
+	command.AddInput(cmd, &flags.pods, "`file` of pods, - for standard input (required)", "pods")
 	f.StringVar(&flags.flavors, "flavors", "", "CSV file of the machines that can be bought (required)")
 	f.StringVar(&flags.algorithm, "algorithm", planAlgorithmNames()[0], "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
@@ -152,7 +152,7 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 	var pods *planfile.Pods
 	var flavors []planfile.Flavor
 	if flags.pods == "" {
-		errs = append(errs, errors.New("--pods is required: the file of pods, or - for standard input"))
+		errs = append(errs, errors.New("-f is required: the file of pods, or - for standard input"))
 	} else {
 		var err error
 		pods, err = readPlanPods(ctx, flags.pods, stdin)
@@ -168,12 +168,8 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 	if err := errors.Join(errs...); err != nil {
 		return planfile.Algorithm{}, nil, err
 	}
-	file := flags.pods
-	if file == "-" {
-		file = "stdin"
-	}
 	algorithm := planfile.Algorithms()[at]
-	request, err := planfile.NewRequest(file, pods, flavors)
+	request, err := planfile.NewRequest(command.InputName(flags.pods), pods, flavors)
 	if err == nil {
 		if err = algorithm.Refuses(request); err != nil {
 			err = fmt.Errorf("--algorithm %s: %w", algorithm.Name, err)
@@ -184,13 +180,8 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.A
 
 // readPlanPods reads the pods. It waits for stdin until ctx ends.
 func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *planfile.Pods, err error) {
-	if path == "-" {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		return planfile.ReadPods("stdin", command.UntilDone(ctx, stdin))
-	}
-	err = command.ReadNamed("--pods", path, func(in io.Reader) error {
-		pods, err = planfile.ReadPods(path, in)
+	err = command.ReadInput(ctx, path, stdin, func(name string, in io.Reader) (err error) {
+		pods, err = planfile.ReadPods(name, in)
 		return err
 	})
 	return pods, err

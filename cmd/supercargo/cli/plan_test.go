@@ -291,8 +291,8 @@ func TestPlanRefusesBadInput(t *testing.T) {
 			[]string{"pods.csv:2", "flavors.csv:2", `--output "xml": must be table or json`, `--algorithm "best": must be supercargo or greedy`, "--deadline -1s: must be more than 0"}},
 		{"a deadline that is no time", planPods, planFlavorsCSV, []string{"--deadline", "soon"}, []string{"--deadline"}},
 		{"an argument", planPods, planFlavorsCSV, []string{"x"}, []string{"unknown command"}},
-		{"files that are not there", planPods, planFlavorsCSV, []string{"--pods", "none.csv", "--flavors", "nothing.csv"}, []string{"--pods: open none.csv", "--flavors: open nothing.csv"}},
-		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"--pods is required: the file", "--flavors is required: the file"}},
+		{"files that are not there", planPods, planFlavorsCSV, []string{"--pods", "none.csv", "--flavors", "nothing.csv"}, []string{"-f: open none.csv", "--flavors: open nothing.csv"}},
+		{"no files", planPods, planFlavorsCSV, []string{"--pods", "", "--flavors", ""}, []string{"-f is required: the file", "--flavors is required: the file"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ type recordFlags struct {
 func newRecordCommand() *cobra.Command {
 	flags := recordFlags{cluster: command.NewClusterFlags(), since: command.Days(7 * 24 * time.Hour)}
 	cmd := &cobra.Command{
-		Use:   "record --output FILE [--prometheus URL]",
+		Use:   "record --output-file FILE [--prometheus URL]",
 		Short: "Record the pods and nodes of a cluster as a trace to simulate",
 		Long: `Watch the pods and nodes of a cluster and append every arrival, start, end and removal to a file.
 "supercargo simulate -f FILE" replays the recording under the policies of kube-scheduler, of others
@@ -61,23 +61,26 @@ With --prometheus, the command watches nothing. It reads the time from --since u
 Prometheus server that scrapes kube-state-metrics, and writes a new file. docs/record.md lists what
 these metrics lack.`,
 		Example: `  # Record a week, then simulate what it would have cost under three policies
-  supercargo record -o week.csv --duration 168h
+  supercargo record --output-file week.csv --duration 168h
   supercargo simulate -f week.csv --policy default,supercargo
 
   # Hash all names, to share the file; keep week.csv.salt, the salt of the hashes, to yourself
-  supercargo record -o week.csv --hash-names
+  supercargo record --output-file week.csv --hash-names
 
   # Use the prices that you really pay
-  supercargo record -o week.csv --prices prices.csv
+  supercargo record --output-file week.csv --prices prices.csv
 
   # Read the past week from a Prometheus server
-  supercargo record -o week.csv --prometheus http://localhost:9090 --since 7d`,
+  supercargo record --output-file week.csv --prometheus http://localhost:9090 --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("namespace") && !flags.cluster.AllNamespaces {
 				flags.namespace = flags.cluster.Namespace()
 			}
 			flags.sinceGiven = cmd.Flags().Changed("since")
+			if err := command.CheckOutputFile(cmd); err != nil {
+				return command.BadInput(err)
+			}
 			return runRecord(cmd.Context(), flags, cmd.ErrOrStderr())
 		},
 	}
@@ -85,7 +88,7 @@ these metrics lack.`,
 	flags.cluster.AddTo(cmd, true)
 	flags.cluster.AddAllNamespaces(cmd)
 	f.Lookup("all-namespaces").Usage = "record the pods of all namespaces: the default, unless --namespace is given"
-	f.StringVarP(&flags.output, "output", "o", "", "`file` to append to (required)")
+	command.AddOutputFile(cmd, &flags.output, "`file` to append to (required)")
 	command.AddPrices(f, &flags.prices)
 	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 to record until Ctrl-C")
 	command.AlsoSpelled(cmd, "for", "duration")
@@ -107,7 +110,7 @@ func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err er
 	}
 	file, err := record.OpenFile(flags.output, flags.hashNames)
 	if err != nil {
-		return command.BadInput(fmt.Errorf("--output: %w", err))
+		return command.BadInput(fmt.Errorf("--output-file: %w", err))
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if flags.server.URL != "" {
@@ -157,7 +160,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 // recordPast reads the past from a Prometheus server, and writes a complete recording.
 func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Price, stderr io.Writer) error {
 	if file.Before != nil {
-		return command.BadInput(fmt.Errorf("--output: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
+		return command.BadInput(fmt.Errorf("--output-file: %s already is a recording, and --prometheus writes a new one: use another file", flags.output))
 	}
 	server, err := prometheus.New(flags.server)
 	if err != nil {
@@ -198,8 +201,8 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.Fi
 // read validates the flags, and reads the prices.
 func (f *recordFlags) read() (prices []catalogue.Price, err error) {
 	var errs input.Faults
-	errs.If(f.output == "", "--output is required: the file to append to, such as week.csv")
-	errs = append(errs, command.CheckWritable("--output", f.output))
+	errs.If(f.output == "", "--output-file is required: the file to append to, such as week.csv")
+	errs = append(errs, command.CheckWritable("--output-file", f.output))
 	switch past := f.server.URL != ""; {
 	case past && f.duration != 0:
 		errs = append(errs, errors.New("--duration cannot be used with --prometheus, which reads the past: use --since"))

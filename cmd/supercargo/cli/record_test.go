@@ -23,9 +23,11 @@ func TestRecordRefusesWhatItCannotDo(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"no file", nil, []string{"--output", "week.csv"}},
-		{"a folder", []string{"-o", dir}, []string{"--output", "is a directory"}},
-		{"somebody's file", []string{"-o", precious}, []string{"--output", "is not a recording"}},
+		{"no file", nil, []string{"--output-file is required", "week.csv"}},
+		{"a folder", []string{"--output-file", dir}, []string{"--output-file", "is a directory"}},
+		{"somebody's file", []string{"-o", precious}, []string{"--output-file", "is not a recording"}},
+		{"a format", []string{"-o", "json"}, []string{"-o json: ", "use --output-file"}},
+		{"two files", []string{"-o", path, "--output-file", path}, []string{"output-file"}},
 		{"no time", []string{"-o", path, "--duration", "soon"}, []string{"--duration", "24h or 7d"}},
 		{"a negative time", []string{"-o", path, "--duration=-1h"}, []string{"0 or more"}},
 		{"no prices", []string{"-o", path, "--prices", "none.csv"}, []string{"--prices", "none.csv"}},
@@ -76,7 +78,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "hour.csv")
 	prices := commandtest.File(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
-	args := []string{"record", "-o", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
+	args := []string{"record", "--output-file", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
 	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK || !strings.Contains(stderr, "supercargo simulate -f") {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

@@ -39,7 +39,7 @@ func newRootCommand(program string) *cobra.Command {
   supercargo explain pod work-0-x7k2p -n jobs
 
   # Find the cheapest machines for a set of pods
-  supercargo plan --pods pods.csv --flavors flavors.csv
+  supercargo plan -f pods.csv --flavors flavors.csv
 
   # Simulate what Supercargo would save on your own load
   supercargo simulate -f scenario.yaml --report report.html

@@ -116,8 +116,14 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 	}
 }
 
+// TestOldSpellingsAreTakenAndNotShown: scripts use the old names, which help does not list. Of the old names of -f, the
+// description of -f says that they are accepted.
 func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
-	for _, tc := range []struct{ command, old, now string }{{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}, {"dashboard", "listen", "address"}} {
+	for _, tc := range []struct{ command, old, now string }{
+		{"audit", "from", "filename"}, {"plan", "pods", "filename"}, {"replicas", "trace", "filename"}, {"workers", "tasks", "filename"}, {"demo", "trace", "filename"},
+		{"playground", "workload", "filename"}, {"record", "output", "output-file"},
+		{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}, {"dashboard", "listen", "address"},
+	} {
 		cmd, _, err := allCommands().Find([]string{tc.command})
 		if err != nil {
 			t.Fatal(err)
@@ -125,8 +131,47 @@ func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
 		if err := cmd.Flags().Set(tc.old, "1h"); err != nil || cmd.Flags().Lookup(tc.now).Value.String() != "1h" {
 			t.Errorf("%s --%s=1h (%v): --%s is %q", tc.command, tc.old, err, tc.now, cmd.Flags().Lookup(tc.now).Value)
 		}
-		if help := cmd.Flags().FlagUsages(); strings.Contains(help, "--"+tc.old) || !strings.Contains(help, "--"+tc.now) {
-			t.Errorf("help of %s shows --%s, or not --%s:\n%s", tc.command, tc.old, tc.now, help)
+		if !cmd.Flags().Lookup(tc.old).Hidden || cmd.Flags().Lookup(tc.now).Hidden {
+			t.Errorf("help of %s shows --%s, or not --%s", tc.command, tc.old, tc.now)
+		}
+		if says := "--" + tc.old + " is an old name of this option"; tc.now == "filename" && !strings.Contains(cmd.Flags().Lookup(tc.now).Usage, says) {
+			t.Errorf("help of %s does not say that %s", tc.command, says)
+		}
+	}
+}
+
+// TestFReadsAndOFormats: -f is the input of a command, and -o the format of what it prints, a table by default.
+func TestFReadsAndOFormats(t *testing.T) {
+	everyFlag(allCommands(), func(path string, f *pflag.Flag) {
+		switch {
+		case f.Name == "filename" && (f.Shorthand != "f" || f.Hidden || !strings.HasPrefix(f.Usage, "`file`") && !strings.Contains(f.Usage, "CSV `file`") && !strings.Contains(f.Usage, "YAML `file`")):
+			t.Errorf("%s: -f is --%s: %s", path, f.Name, f.Usage)
+		case f.Name == "output" && !strings.HasSuffix(path, " record") && (f.Shorthand != "o" || f.DefValue != "table" || !strings.HasPrefix(f.Usage, "how to print: table")):
+			t.Errorf("%s: -o is --%s, %s by default: %s", path, f.Name, f.DefValue, f.Usage)
+		}
+	})
+	for _, format := range []string{"text", "table"} { // the old name and the name
+		if code, stdout, stderr := supercargo(t, "", "version", "-o", format); code != command.ExitOK || !strings.HasPrefix(stdout, "Supercargo ") {
+			t.Errorf("-o %s: exit code %d, %q, %s", format, code, stdout, stderr)
+		}
+	}
+	// Commands without a word of a format.
+	for _, name := range []string{"dashboard", "pause", "playground", "record", "resume"} {
+		cmd, _, err := allCommands().Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := cmd.Flags().ShorthandLookup("o"); f != nil && !f.Hidden {
+			t.Errorf("%s has -o, --%s", name, f.Name)
+		}
+	}
+}
+
+// TestFlagsThatExcludeEachOtherAreBadUsage: cobra finds this later than other faults of flags.
+func TestFlagsThatExcludeEachOtherAreBadUsage(t *testing.T) {
+	for _, args := range [][]string{{"migrate", "x", "--wait", "--no-wait"}, {"plan", "-f", "x", "--pods", "y", "--flavors", "z"}} {
+		if code, stdout, stderr := supercargo(t, "", args...); code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, "none of the others can be") {
+			t.Errorf("%v: exit code %d, %q, %s", args, code, stdout, stderr)
 		}
 	}
 }

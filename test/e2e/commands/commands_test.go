@@ -129,7 +129,7 @@ func (s *shell) prepare() {
 	}
 	s.write("series.csv", power.String())
 	// A time series of a service, with the column names that `fit service` expects.
-	s.must("supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue --samples samples.csv >/dev/null" +
+	s.must("supercargo replicas -f test/data/web/wikipedia.csv --interpolate --law inversequeue --samples samples.csv >/dev/null" +
 		" && { echo time,replicas,rate_per_s,response_s; tail -n +2 samples.csv | cut -d, -f1,7,3,4 | awk -F, '{print $1\",\"$4\",\"$2\",\"$3}'; } >service.csv")
 }
 
