@@ -267,15 +267,7 @@ func capacityType(node *corev1.Node) string {
 
 // spot reports whether a label marks a spot machine.
 func spot(node *corev1.Node) bool {
-	for label, value := range map[string]string{
-		"karpenter.sh/capacity-type": "spot", "eks.amazonaws.com/capacityType": "SPOT", "cloud.google.com/gke-spot": "true",
-		"cloud.google.com/gke-preemptible": "true", "kubernetes.azure.com/scalesetpriority": "spot",
-	} {
-		if node.Labels[label] == value {
-			return true
-		}
-	}
-	return false
+	return audit.StatedCapacityType(node.Labels) == audit.Spot
 }
 
 // provider returns the price list of a node's provider; "" if unknown.

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,12 +58,6 @@ type Answer struct {
 	Helps  string `json:"helps"`
 }
 
-// unavailable matches the beginning of kube-scheduler's message when no node fits a pod.
-var unavailable = regexp.MustCompile(`^0/(\d+) nodes are available:? ?`)
-
-// counted matches one of its reasons.
-var counted = regexp.MustCompile(`^(\d+) (.+)$`)
-
 // readScheduler parses the message of kube-scheduler. If it does not have that form, only Reason
 // and Message are set.
 func readScheduler(c corev1.PodCondition) *SchedulerSays {
@@ -87,30 +79,14 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 
 func parseScheduler(c corev1.PodCondition) *SchedulerSays {
 	s := &SchedulerSays{Reason: c.Reason, Message: c.Message}
-	begin := unavailable.FindStringSubmatch(c.Message)
-	if begin == nil {
+	u, is := status.ParseUnschedulable(c.Message)
+	if !is {
 		return s
 	}
-	s.Nodes, _ = strconv.Atoi(begin[1])
-	// The reasons end with a full stop; messages of PostFilter plugins, such as preemption, follow.
-	text, after, _ := strings.Cut(c.Message[len(begin[0]):], ". ")
-	if _, preemption, is := strings.Cut(after, "preemption: "); is {
-		after = preemption
+	s.Nodes, s.Preemption = u.Nodes, u.Preemption
+	for _, r := range u.Reasons {
+		s.Reasons = append(s.Reasons, Tally{Count: r.Nodes, Reason: r.Reason})
 	}
-	s.Preemption = strings.TrimSuffix(strings.TrimSpace(after), ".")
-	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
-	for part := range strings.SplitSeq(text, ", ") {
-		m := counted.FindStringSubmatch(part)
-		if m == nil { // a reason with a comma in it
-			if last := len(s.Reasons) - 1; last >= 0 {
-				s.Reasons[last].Reason += ", " + part
-			}
-			continue
-		}
-		n, _ := strconv.Atoi(m[1])
-		s.Reasons = append(s.Reasons, Tally{Count: n, Reason: m[2]})
-	}
-	slices.SortStableFunc(s.Reasons, func(a, b Tally) int { return cmp.Compare(b.Count, a.Count) })
 	return s
 }
 

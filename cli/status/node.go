@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -31,11 +32,18 @@ type Node struct {
 	Name  string `json:"name"`
 	Type  string `json:"type,omitempty"`
 	Fleet string `json:"fleet,omitempty"`
+	// Pool is its NodeFleet, node group, node pool or MachineDeployment. CapacityType is as in
+	// [audit.StatedCapacityType]. They and Zone are empty if unknown.
+	Pool         string `json:"pool,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
 	// Class is the class of pods that it accepts: batch, service or any.
 	Class string `json:"class"`
 	// Dollars is the price per hour; nil if it is unknown, for the reason in Unpriced.
-	Dollars  *float64 `json:"dollars,omitempty"`
-	Unpriced string   `json:"unpriced,omitempty"`
+	Dollars *float64 `json:"dollars,omitempty"`
+	// DollarsPerMonth is Dollars for the mean number of hours in a month.
+	DollarsPerMonth float64 `json:"dollarsPerMonth,omitempty"`
+	Unpriced        string  `json:"unpriced,omitempty"`
 	// Watts is the modelled power; nil if its machine type is unknown.
 	Watts *float64 `json:"watts,omitempty"`
 	// MilliCPU and Memory are allocatable, and the others are the sums of requests. Memory is in bytes.
@@ -88,6 +96,7 @@ func nodes(s *Snapshot, now time.Time) []Node {
 		n.addPods(on[node.Name], now, s.Cycle)
 		if price, is := s.Prices[node.Name]; is && price.Unpriced == "" {
 			n.Dollars = new(dollars.Of(price.MicroDollarsPerHour))
+			n.DollarsPerMonth = audit.HoursPerMonth * *n.Dollars
 		} else {
 			n.Unpriced = price.Unpriced
 		}
@@ -104,6 +113,7 @@ func nodeOf(node *corev1.Node) Node {
 	allocatable := node.Status.Allocatable
 	return Node{
 		Name: node.Name, Type: machineType(node), Fleet: node.Labels[v1alpha1.LabelFleet], Class: string(takes),
+		Pool: nodePool(node), Zone: zoneOf(node), CapacityType: audit.StatedCapacityType(node.Labels),
 		MilliCPU: allocatable.Cpu().MilliValue(), Memory: allocatable.Memory().Value(),
 		Ready: ready(node), Cordoned: node.Spec.Unschedulable, Emptying: emptying, Created: seconds(node.CreationTimestamp.Time),
 	}

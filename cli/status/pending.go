@@ -20,8 +20,9 @@ const (
 
 // Pending is a group of pods without a node for the same reason.
 type Pending struct {
-	// Reason is the message of their condition PodScheduled.
+	// Reason is the message of their condition PodScheduled, and Short what it says in short; empty if that is the same.
 	Reason string `json:"reason"`
+	Short  string `json:"short,omitempty"`
 	Pods   int    `json:"pods"`
 	// Names are the names of the oldest pods, as namespace/name.
 	Names []string `json:"names"`
@@ -58,6 +59,9 @@ func groupOf(reason string, pods []*corev1.Pod) Pending {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	g := Pending{Reason: reason, Pods: len(pods), Since: seconds(pods[0].CreationTimestamp.Time)}
+	if u, is := ParseUnschedulable(reason); is {
+		g.Short = u.Sentence()
+	}
 	for i, pod := range pods {
 		p := podOf(pod, pod.CreationTimestamp.Time, 0)
 		g.MilliCPU += p.MilliCPU

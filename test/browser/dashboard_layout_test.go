@@ -33,11 +33,13 @@ func TestNothingOnTheDashboardOverlapsAtAnyWidthAndAmount(t *testing.T) {
 			p.until(t, fmt.Sprintf("document.querySelector('#dollars').textContent === %q", amount.figure))
 			for _, width := range widths {
 				p.resize(t, width)
-				for _, fault := range ask[[]string](t, p, "checks.collisions()") {
-					t.Errorf("%d px: %s", width, fault)
-				}
-				for _, fault := range ask[[]string](t, p, "checks.overflow()") {
-					t.Errorf("%d px: %s", width, fault)
+				for _, shown := range []string{"bars", "table"} {
+					if shown == "table" {
+						p.table(t)
+					}
+					for _, fault := range append(ask[[]string](t, p, "checks.collisions()"), ask[[]string](t, p, "checks.overflow()")...) {
+						t.Errorf("%s, %d px: %s", shown, width, fault)
+					}
 				}
 				if t.Failed() {
 					p.picture(t, fmt.Sprintf("dashboard-%v-%d", amount.dollars, width))
@@ -54,10 +56,17 @@ func TestNothingOnTheDashboardOverlapsAtAnyWidthAndAmount(t *testing.T) {
 func (p *tab) resize(t *testing.T, width int64) {
 	t.Helper()
 	p.do(t, command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}))
-	result(t, p, chromedp.Evaluate[int](`(async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame); return 0; })()`, chromedp.EvalAwaitPromise))
+	p.do(t, chromedp.Evaluate[chromedp.Void](`{ const s = document.querySelector("#view"); s.value = "bars"; s.dispatchEvent(new Event("input")) }`))
+	p.frames(t)
 	if got := ask[int64](t, p, "innerWidth"); got != width {
 		t.Fatalf("the window is %d pixels wide, want %d", got, width)
 	}
+}
+
+// frames waits until the page has been laid out.
+func (p *tab) frames(t *testing.T) {
+	t.Helper()
+	result(t, p, chromedp.Evaluate[int](`(async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame); return 0; })()`, chromedp.EvalAwaitPromise))
 }
 
 // cost sets the prices of a cluster so that it costs an amount per hour, and those of its audit in proportion, with as

@@ -38,6 +38,15 @@ func sampleCluster(n int, now time.Time) *status.Snapshot {
 	for i := range n {
 		m := machines[random.IntN(len(machines))]
 		node := sampleNode(fmt.Sprintf("node-%d", i), m, now.Add(-time.Duration(random.IntN(100000))*time.Second))
+		node.Labels[corev1.LabelTopologyZone] = "us-east-1" + string(rune('a'+i%3))
+		node.Labels["karpenter.sh/capacity-type"] = "on-demand"
+		if i == 3 {
+			node.Labels["karpenter.sh/capacity-type"] = "spot"
+		}
+		if i%4 == 3 {
+			delete(node.Labels, v1alpha1.LabelFleet)
+			node.Labels["eks.amazonaws.com/nodegroup"] = "managed"
+		}
 		s.Nodes = append(s.Nodes, node)
 		s.Prices[node.Name] = status.Price{MicroDollarsPerHour: m.price}
 		left := m.cpu - int64(random.IntN(int(m.cpu)/2))

@@ -177,8 +177,100 @@ func TestTheDashboardFiltersNodes(t *testing.T) {
 	p := b.visit(t, view{"light", 1400})
 	p.do(t, chromedp.Focus(chromedp.CSS("#filter")), chromedp.KeyEvent("node-7"))
 	p.until(t, "document.querySelectorAll('.node').length === 1")
-	if got := ask[string](t, p, "document.querySelector('#matches').textContent"); got != "1 node of 24" {
-		t.Errorf("it says %q, want 1 node of 24", got)
+	if got := ask[string](t, p, "document.querySelector('#matches').textContent"); got != "1 of 24 nodes, $0.192/h, $140/month" {
+		t.Errorf("it says %q, want 1 of 24 nodes, and its price", got)
+	}
+}
+
+func TestTheDashboardFiltersNodesByZoneCapacityTypeAndPool(t *testing.T) {
+	b := newBoard(t)
+	s := sampleCluster(24, start)
+	b.show(t, s, start)
+	p := b.visit(t, view{"light", 1400})
+	choose := func(id, value string) {
+		p.do(t, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const s = document.getElementById(%q); s.value = %q; s.dispatchEvent(new Event("input")) }`, id, value)))
+	}
+	matches := func(want string) {
+		t.Helper()
+		p.until(t, fmt.Sprintf("document.querySelector('#matches').textContent.startsWith(%q)", want))
+	}
+	if got := ask[string](t, p, "document.querySelector('#zone').innerText.replaceAll('\\n', ' ')"); got != "all us-east-1a (8) us-east-1b (8) us-east-1c (8)" {
+		t.Errorf("zones are %q", got)
+	}
+	choose("zone", "us-east-1b")
+	matches("8 of 24 nodes, $")
+	choose("pool", "managed")
+	matches("2 of 24 nodes, $") // of node-3, 7, 11, 15, 19 and 23, node-7 and node-19
+	choose("zone", "")
+	matches("6 of 24 nodes, $")
+	choose("capacity", "spot")
+	matches("1 of 24 nodes, 1 without a price")
+	// The choice stays when the last node that it is for has gone.
+	s.Nodes = slices.Delete(s.Nodes, 3, 4)
+	b.show(t, s, start)
+	matches("0 of 23 nodes")
+	choose("capacity", "")
+	matches("5 of 23 nodes, $")
+}
+
+func TestTheDashboardShowsNodesAsATable(t *testing.T) {
+	b := newBoard(t)
+	b.show(t, sampleCluster(24, start), start)
+	for _, v := range []view{{"light", 1400}, {"dark", 2560}} {
+		t.Run(v.String(), func(t *testing.T) {
+			p := b.visit(t, v)
+			p.table(t)
+			row := ask[string](t, p, "[...document.querySelectorAll('.node[aria-label^=\"node-7,\"] span > span')].sort((a, b) => a.getBoundingClientRect().left - b.getBoundingClientRect().left).map((e) => e.textContent).join('|')")
+			if row != "node-7|m5.xlarge|us-east-1b|on-demand|managed||6|94 %|$0.192|$140" {
+				t.Errorf("the row of node-7 is %s", row)
+			}
+			// Each column stands under its title.
+			for _, fault := range ask[[]string](t, p, `[...document.querySelectorAll('#columns span')].filter((title) => title.textContent).flatMap((title) => {
+				const cell = document.querySelector('.node .' + title.className);
+				const [a, b] = [title.getBoundingClientRect(), cell.getBoundingClientRect()];
+				return !b.width || a.left < b.right && b.left < a.right ? [] : [title.textContent + " does not stand above its column"];
+			})`) {
+				t.Error(fault)
+			}
+			p.picture(t, "dashboard-table-"+v.String())
+			for _, fault := range append(p.axe(t), p.seen(t)...) {
+				t.Error(fault)
+			}
+		})
+	}
+}
+
+// table shows the nodes as a table, where the window is wide enough.
+func (p *tab) table(t *testing.T) {
+	t.Helper()
+	p.do(t, chromedp.Evaluate[chromedp.Void](`{ const s = document.querySelector("#view"); s.value = "table"; s.dispatchEvent(new Event("input")) }`))
+	p.frames(t)
+}
+
+// TestAPendingPodIsExplainedInShortAndInFull also checks that what pods request does not look like a link.
+func TestAPendingPodIsExplainedInShortAndInFull(t *testing.T) {
+	b := newBoard(t)
+	s := sampleCluster(24, start)
+	for _, pod := range s.Pods {
+		if strings.HasSuffix(pod.Name, "waits-13") || strings.HasSuffix(pod.Name, "waits-12") {
+			pod.Spec.Containers[0].Resources.Requests = nil
+		}
+	}
+	b.show(t, s, start)
+	p := b.visit(t, view{"light", 1400})
+	text := ask[string](t, p, "document.querySelector('#pending').innerText")
+	for _, want := range []string{"Of 24 nodes, 22 have too little free CPU and 2 are cordoned.", "All 24 nodes lack the labels that the pod selects nodes by.", "Request 48 CPUs and 141 GiB of memory", "Request no CPU and no memory"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "node(s)") || strings.Contains(text, "0 CPUs") {
+		t.Errorf("it says:\n%s", text)
+	}
+	p.do(t, chromedp.Click(chromedp.CSS("#pending summary")))
+	p.until(t, "document.querySelector('#pending').innerText.includes('The scheduler says: 0/24 nodes are available: 2 node(s) were unschedulable, 22 Insufficient cpu.')")
+	if clip := ask[bool](t, p, "document.querySelector('#pending').scrollHeight > document.querySelector('#pending').clientHeight + 1"); clip {
+		t.Error("the list of pending pods is cut off")
 	}
 }
 

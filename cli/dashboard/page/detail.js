@@ -2,7 +2,7 @@
 
 import { $, el, facts, say } from "./dom.js";
 import { colour } from "./bars.js";
-import { bin, bytes, clock, cores, dollars, percent, plural, span, watts } from "./text.js";
+import { bin, bytes, clock, cores, dollars, dollarsOfMonth, percent, plural, span, watts } from "./text.js";
 
 const dialog = $("detail");
 let name = "";
@@ -24,9 +24,9 @@ export const refresh = (nodes, now) => {
 const update = (n, now) => {
   say($("detail-title"), n.name);
   facts($("facts"), [
-    ["Machine type", n.type ?? ""], ["NodeFleet", n.fleet ?? ""], ["Accepts", n.class === "any" ? "all pods" : `${n.class} pods`],
+    ["Machine type", n.type ?? ""], ["Zone", n.zone ?? ""], ["Capacity type", n.capacityType ?? ""], [n.fleet ? "NodeFleet" : "Pool", n.pool ?? ""], ["Accepts", n.class === "any" ? "all pods" : `${n.class} pods`],
     ["State", [n.ready ? "ready" : "not ready", n.cordoned && "cordoned", n.emptying && `being emptied by ${n.emptying}`].filter(Boolean).join(", ")],
-    ["Price", n.dollars === undefined ? n.unpriced || "unknown" : `${dollars(n.dollars)} per hour`],
+    ["Price", n.dollars === undefined ? n.unpriced || "unknown" : `${dollars(n.dollars)} per hour, ${dollarsOfMonth(n.dollarsPerMonth)} per month`],
     ["Power", n.watts === undefined ? "" : `${watts(n.watts)}, modelled`],
     ["CPU", `${cores(n.requestedCPU)} of ${cores(n.cpu)} requested, ${percent(n.requestedCPU / Math.max(n.cpu, 1))}`],
     ["Memory", `${bytes(n.requestedMemory)} of ${bytes(n.memory)} requested, ${percent(n.requestedMemory / Math.max(n.memory, 1))}`],

@@ -28,6 +28,14 @@ const absence = (id, items, known, state, now, then, unknown) => {
   say($(id), !known ? unknown : state.state === "live" ? now : `${then} at ${clock(state.at)}.`);
 };
 
+// requests says what the pods of a group request in all.
+const requests = (p) => {
+  const parts = [p.cpu && `${cores(p.cpu)} ${p.cpu === 1000 ? "CPU" : "CPUs"}`, p.memory && `${bytes(p.memory)} of memory`].filter(Boolean);
+  return parts.length ? `${p.pods === 1 ? "Requests" : "Request"} ${parts.join(" and ")}` : `${p.pods === 1 ? "Requests" : "Request"} no CPU and no memory`;
+};
+
+const titled = (element, title) => Object.assign(element, { title });
+
 const waits = (since, now) => `waiting for up to ${span(now / 1000 - since)}`;
 
 // age lets the waiting times go on.
@@ -42,8 +50,11 @@ export const pending = (items, state, known) => {
     waiting.dataset.since = p.since;
     return el("article", "row warn",
       el("p", "line", el("b", "", plural(p.pods, "pod")), waiting),
-      el("p", "", p.reason),
-      el("details", "", el("summary", "", `${cores(p.cpu)} CPUs, ${bytes(p.memory)}`), texts([...p.names, ...(p.pods > p.names.length ? [`and ${plural(p.pods - p.names.length, "more", "more")}`] : [])])));
+      titled(el("p", "", p.short ?? p.reason), p.reason),
+      el("p", "quiet", requests(p)),
+      el("details", "", el("summary", "", "Details"),
+        p.short && el("p", "whole", `The scheduler says: ${p.reason}`),
+        texts([...p.names, ...(p.pods > p.names.length ? [`and ${count(p.pods - p.names.length)} more`] : [])])));
   });
   age(state.at);
 };

@@ -1,12 +1,16 @@
 // All nodes, of which only those that can be seen are elements.
 
-import { $, el, say } from "./dom.js";
+import { $, say } from "./dom.js";
 import { draw } from "./bars.js";
-import { dollars, percent, plural } from "./text.js";
+import * as filters from "./filters.js";
+import * as cellOf from "./cell.js";
+import { count, dollars, dollarsOfMonth, plural } from "./text.js";
 
-const HEIGHT = 62; // of a cell, in pixels
-const WIDTH = 260; // the least
+const WIDTH = 260; // of a cell, in pixels: the least
+const TABLE = 760; // of a list that is shown as a table: the least
+const ROOMY = 1040; // of one that also has bars
 const BAR = 13; // the height of a bar
+const BAR_OF_TABLE = 160; // and its width in a table
 const PADDING = 16; // of a cell, left and right together
 const MARGIN = 2; // rows beyond those that can be seen
 const FRESH = 1500; // for how long a pod that has come is marked, in milliseconds
@@ -19,6 +23,9 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 let all = []; // every node, ordered by name
 let shown = []; // those that match, in the order that is asked for
 let columns = 1;
+let height = 1; // of a row, in pixels
+let table = false; // a row for each node
+let placed = false; // a node is known to have a zone, a capacity type or a pool
 let wide = 1; // of a bar, in pixels
 let resource = "cpu";
 let current = ""; // the name of the node that has the focus when the list has
@@ -27,6 +34,7 @@ const arrived = new Map(); // by node: by pod, when it came
 
 export const onOpen = (f) => (open = f);
 
+const byName = new Intl.Collator("en", { numeric: true }).compare;
 const share = (n) => (resource === "cpu" ? n.requestedCPU / Math.max(n.cpu, 1) : n.requestedMemory / Math.max(n.memory, 1));
 // A node that never empties by itself comes after one that does.
 const soon = (n) => (n.bin < 0 ? Infinity : n.bin);
@@ -34,15 +42,18 @@ const orders = {
   name: () => 0,
   emptiest: (a, b) => share(a) - share(b),
   dollars: (a, b) => (b.dollars ?? -1) - (a.dollars ?? -1),
+  zone: (a, b) => byName(a.zone ?? "", b.zone ?? ""),
+  pool: (a, b) => byName(a.pool ?? "", b.pool ?? ""),
   bin: (a, b) => (soon(a) === soon(b) ? 0 : soon(a) - soon(b)),
   newest: (a, b) => b.created - a.created,
 };
-const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 // set takes the nodes as they are, and before, what they were.
 export const set = (nodes, before) => {
   if (before.size > 0 && !still.matches) note(nodes, before);
   all = [...nodes.values()].sort((a, b) => byName(a.name, b.name));
+  placed = all.some((n) => n.zone || n.capacityType || n.pool);
+  filters.offer(all);
   arrange();
 };
 
@@ -74,26 +85,41 @@ const fade = () => {
 
 // arrange filters and orders.
 export const arrange = () => {
-  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (n) => words.every((w) => `${n.name} ${n.type ?? ""} ${n.fleet ?? ""} ${n.class}`.toLowerCase().includes(w) || n.pods.some((p) => p.name.includes(w)));
-  shown = words.length ? all.filter(matches) : all.slice();
+  const found = filters.filter(all);
+  shown = found.nodes;
   const order = orders[$("order").value];
   if ($("order").value !== "name") shown.sort(order); // stable: ties by name
   resource = $("resource").value;
-  say($("matches"), words.length ? `${plural(shown.length, "node")} of ${all.length}` : "");
+  say($("matches"), found.asked ? sum() : "");
   render();
+};
+
+// sum says how many nodes match, and what they cost.
+const sum = () => {
+  const priced = shown.filter((n) => n.dollars !== undefined);
+  const perHour = priced.reduce((all, n) => all + n.dollars, 0);
+  const perMonth = priced.reduce((all, n) => all + n.dollarsPerMonth, 0);
+  const missing = shown.length - priced.length;
+  return [`${count(shown.length)} of ${plural(all.length, "node")}`, priced.length && `${dollars(perHour)}/h, ${dollarsOfMonth(perMonth)}/month`, missing && `${count(missing)} without a price`].filter(Boolean).join(", ");
 };
 
 // render makes the elements of the nodes that can be seen, and those alone.
 export const render = () => {
   const inside = box.clientWidth - 8; // less its padding
-  columns = Math.max(1, Math.floor(inside / WIDTH));
+  table = $("view").value === "table" && inside >= TABLE;
+  height = cellOf.heightOf(table, placed);
+  $("columns").hidden = !table;
+  for (const e of [box, $("columns")]) {
+    e.classList.toggle("table", table);
+    e.classList.toggle("roomy", inside >= ROOMY);
+  }
+  columns = table ? 1 : Math.max(1, Math.floor(inside / WIDTH));
   wide = Math.max(1, Math.floor(inside / columns) - PADDING);
   const rows = Math.ceil(shown.length / columns);
-  space.style.height = `${rows * HEIGHT}px`;
-  box.style.setProperty("--content", `${rows * HEIGHT + 10}px`);
-  const first = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - MARGIN) * columns;
-  const last = (Math.ceil((box.scrollTop + box.clientHeight) / HEIGHT) + MARGIN) * columns;
+  space.style.height = `${rows * height}px`;
+  box.style.setProperty("--content", `${rows * height + 10}px`);
+  const first = Math.max(0, Math.floor(box.scrollTop / height) - MARGIN) * columns;
+  const last = (Math.ceil((box.scrollTop + box.clientHeight) / height) + MARGIN) * columns;
   const wanted = new Map();
   for (let i = first; i < Math.min(last, shown.length); i++) wanted.set(shown[i].name, i);
   if (!shown.some((n) => n.name === current)) current = shown[first]?.name ?? "";
@@ -117,9 +143,7 @@ export const render = () => {
 };
 
 const make = () => {
-  const cell = el("button", "node", el("span", "name"), el("span", "price"), el("span", "more"), el("canvas"));
-  cell.type = "button";
-  cell.lastChild.setAttribute("aria-hidden", "true");
+  const cell = cellOf.make();
   cell.addEventListener("click", () => open(cell.node.name));
   cell.addEventListener("focus", () => {
     const before = cells.get(current);
@@ -131,33 +155,23 @@ const make = () => {
 };
 
 const place = (cell, i) => {
-  cell.style.top = `${Math.floor(i / columns) * HEIGHT}px`;
+  cell.style.top = `${Math.floor(i / columns) * height}px`;
   cell.style.left = `${((i % columns) * 100) / columns}%`;
   cell.style.width = `${100 / columns}%`;
 };
 
-const stateOf = (n) => [!n.ready && "not ready", n.emptying && `being emptied by ${n.emptying}`, n.cordoned && !n.emptying && "cordoned"].filter(Boolean).join(", ");
-
 const fill = (cell, n) => {
-  const look = `${resource} ${wide}`;
+  const look = `${resource} ${wide} ${height} ${table}`;
   cell.tabIndex = n.name === current ? 0 : -1;
   if (cell.node === n && cell.look === look) return;
   cell.node = n;
   cell.look = look;
-  const pods = n.pods.length + (n.morePods ?? 0);
-  const state = stateOf(n);
-  const [name, price, more] = cell.children;
-  say(name, n.name);
-  name.title = n.name;
-  say(price, n.dollars === undefined ? "no price" : `${dollars(n.dollars)}/h`);
-  say(more, [n.type, state, `${plural(pods, "pod")}, ${percent(share(n))}`].filter(Boolean).join(" · "));
-  more.title = more.textContent;
-  cell.classList.toggle("away", state !== "");
-  cell.setAttribute("aria-label", `${n.name}, ${[n.type, state, plural(pods, "pod")].filter(Boolean).join(", ")}, ${percent(share(n))} of ${resource === "cpu" ? "CPU" : "memory"} requested, ${price.textContent}`);
+  cell.style.height = `${height - 4}px`;
+  cellOf.fill(cell, n, share(n), resource, table);
   paint(cell);
 };
 
-const paint = (cell) => draw(cell.lastChild, wide, BAR, cell.node, resource, arrived.get(cell.node.name));
+const paint = (cell) => draw(cell.lastChild, table ? BAR_OF_TABLE : wide, BAR, cell.node, resource, arrived.get(cell.node.name));
 
 const repaint = () => {
   for (const cell of cells.values()) cell.look = "";
@@ -170,15 +184,15 @@ const move = (by) => {
   const to = Math.max(0, Math.min(shown.length - 1, i + by));
   if (!shown[to]) return;
   current = shown[to].name;
-  const top = Math.floor(to / columns) * HEIGHT;
+  const top = Math.floor(to / columns) * height;
   if (top < box.scrollTop) box.scrollTop = top;
-  if (top + HEIGHT > box.scrollTop + box.clientHeight) box.scrollTop = top + HEIGHT - box.clientHeight;
+  if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
   render();
   cells.get(current)?.focus({ preventScroll: true });
 };
 
 box.addEventListener("keydown", (e) => {
-  const page = Math.max(1, Math.floor(box.clientHeight / HEIGHT)) * columns;
+  const page = Math.max(1, Math.floor(box.clientHeight / height)) * columns;
   const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[e.key];
   if (by === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
   e.preventDefault();
@@ -187,5 +201,6 @@ box.addEventListener("keydown", (e) => {
 box.addEventListener("scroll", () => requestAnimationFrame(render), { passive: true });
 new ResizeObserver(repaint).observe(box);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(repaint));
-for (const id of ["filter", "order", "resource"]) $(id).addEventListener("input", arrange);
+for (const id of [...filters.controls, "order", "resource", "view"]) $(id).addEventListener("input", arrange);
+$("columns").append(...cellOf.header());
 $("controls").addEventListener("submit", (e) => e.preventDefault());

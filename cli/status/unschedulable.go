@@ -1,0 +1,134 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/plural"
+)
+
+// Unschedulable is the message of kube-scheduler about a pod that no node suits.
+type Unschedulable struct {
+	// Nodes is the number of nodes, and Reasons why they do not suit, the most frequent first. A node may have several.
+	Nodes   int
+	Reasons []NodeReason
+	// Preemption is what the message says about preemption.
+	Preemption string
+}
+
+// NodeReason is a reason of kube-scheduler, with the number of nodes that have it.
+type NodeReason struct {
+	Nodes  int
+	Reason string
+}
+
+var (
+	// unavailable matches the beginning of the message.
+	unavailable = regexp.MustCompile(`^0/(\d+) nodes are available:? ?`)
+	// counted matches one of its reasons.
+	counted = regexp.MustCompile(`^(\d+) (.+)$`)
+)
+
+// ParseUnschedulable parses the message of kube-scheduler, and reports whether it has that form.
+func ParseUnschedulable(message string) (u Unschedulable, is bool) {
+	begin := unavailable.FindStringSubmatch(message)
+	if begin == nil {
+		return u, false
+	}
+	u.Nodes, _ = strconv.Atoi(begin[1])
+	// The reasons end with a full stop; messages of PostFilter plugins, such as preemption, follow.
+	text, after, _ := strings.Cut(message[len(begin[0]):], ". ")
+	if _, preemption, is := strings.Cut(after, "preemption: "); is {
+		after = preemption
+	}
+	u.Preemption = strings.TrimSuffix(strings.TrimSpace(after), ".")
+	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
+	for part := range strings.SplitSeq(text, ", ") {
+		m := counted.FindStringSubmatch(part)
+		if m == nil { // a reason with a comma in it
+			if last := len(u.Reasons) - 1; last >= 0 {
+				u.Reasons[last].Reason += ", " + part
+			}
+			continue
+		}
+		n, _ := strconv.Atoi(m[1])
+		u.Reasons = append(u.Reasons, NodeReason{n, m[2]})
+	}
+	slices.SortStableFunc(u.Reasons, func(a, b NodeReason) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	return u, true
+}
+
+// The limits of a sentence about a message.
+const (
+	mostShort     = 3   // reasons
+	longestReason = 120 // bytes of one that has no words of its own
+)
+
+// Sentence returns the message in short: the most frequent reasons in plain words. Others are quoted, at most 120 bytes of
+// each.
+func (u *Unschedulable) Sentence() string {
+	var parts []string
+	for _, r := range u.Reasons[:min(len(u.Reasons), mostShort)] {
+		count := fmt.Sprint(r.Nodes)
+		switch {
+		case r.Nodes == u.Nodes && u.Nodes == 1:
+			count = "the only node"
+		case r.Nodes == u.Nodes:
+			count = fmt.Sprintf("all %d nodes", u.Nodes)
+		}
+		parts = append(parts, count+" "+r.words())
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	if more := len(u.Reasons) - len(parts); more > 0 {
+		parts = append(parts, plural.Count(more, "other reason")+" "+plural.Form(more, "applies", "apply")+" to fewer nodes")
+	}
+	sentence := parts[0]
+	if last := len(parts) - 1; last > 0 {
+		sentence = strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
+	sentence += "."
+	if u.Reasons[0].Nodes == u.Nodes {
+		return strings.ToUpper(sentence[:1]) + sentence[1:]
+	}
+	return fmt.Sprintf("Of %s, %s", plural.Count(u.Nodes, "node"), sentence)
+}
+
+// words returns what a reason says of its nodes.
+func (r NodeReason) words() string {
+	if what, is := strings.CutPrefix(r.Reason, "Insufficient "); is {
+		return plural.Form(r.Nodes, "has", "have") + " too little free " + cmp.Or(map[string]string{"cpu": "CPU"}[what], what)
+	}
+	for _, k := range knownReasons {
+		if strings.Contains(r.Reason, k.text) {
+			return plural.Form(r.Nodes, k.one, k.many)
+		}
+	}
+	return fmt.Sprintf("%s refused: %s", plural.Form(r.Nodes, "is", "are"), clip.Bytes(strings.TrimPrefix(r.Reason, "node(s) "), longestReason))
+}
+
+// knownReasons are the frequent reasons of kube-scheduler, by a text that they contain, and what they say of one node and
+// of many.
+var knownReasons = []struct{ text, one, many string }{
+	{"Too many pods", "runs as many pods as it may", "run as many pods as they may"},
+	{"were unschedulable", "is cordoned", "are cordoned"},
+	{"untolerated taint", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
+	{"had taints that the pod didn't tolerate", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
+	{"didn't match Pod's node affinity/selector", "lacks the labels that the pod selects nodes by", "lack the labels that the pod selects nodes by"},
+	{"didn't match pod topology spread constraints", "would break the pod's topology spread constraints", "would break the pod's topology spread constraints"},
+	{"didn't satisfy existing pods anti-affinity rules", "runs a pod whose anti-affinity excludes the pod", "run pods whose anti-affinity excludes the pod"},
+	{"didn't match pod anti-affinity rules", "is excluded by the pod's anti-affinity", "are excluded by the pod's anti-affinity"},
+	{"didn't match pod affinity rules", "is not where the pod's affinity requires", "are not where the pod's affinity requires"},
+	{"didn't have free ports", "has the host port in use", "have the host port in use"},
+	{"didn't match PersistentVolume's node affinity", "cannot reach the pod's volume", "cannot reach the pod's volume"},
+	{"volume node affinity conflict", "cannot reach the pod's volume", "cannot reach the pod's volume"},
+	{"had no available volume zone", "is in another zone than the pod's volume", "are in another zone than the pod's volume"},
+	{"exceed max volume count", "has no room for another volume", "have no room for another volume"},
+	{"node(s) took only", "takes pods of another class only", "take pods of another class only"},
+}
