@@ -172,19 +172,29 @@ func checkObject(text []byte) error {
 	return err
 }
 
-// checkValues holds values against the schema of the Helm chart.
-func checkValues(values map[string]any) error {
+// schemaOfValues returns the schema of the values of the Helm chart, with definitions in place of references.
+func schemaOfValues() (map[string]any, error) {
 	text, err := os.ReadFile(filepath.Join(root, "manifests/helm/supercargo/values.schema.json"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var all map[string]any
 	if err := json.Unmarshal(text, &all); err != nil {
-		return err
+		return nil, err
 	}
 	definitions, _ := all["definitions"].(map[string]any)
 	delete(all, "definitions")
-	if text, err = json.Marshal(resolved(all, definitions)); err != nil {
+	return resolved(all, definitions).(map[string]any), nil
+}
+
+// checkValues holds values against the schema of the Helm chart.
+func checkValues(values map[string]any) error {
+	all, err := schemaOfValues()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
 		return err
 	}
 	var s spec.Schema

@@ -234,6 +234,52 @@ func TestEveryFlagOfThePagesExists(t *testing.T) {
 	}
 }
 
+// valueInPage matches values of the chart in code and in --set. A name of a domain begins in the same way.
+var (
+	valueInPage = regexp.MustCompile("(?:`|--set[ =])((?:autoscaler|descheduler|evictions|nodeAgent|nodeMeter|metricsAdapter|dashboard|scheduler|monitoring|networkPolicy|image)(?:\\.[A-Za-z0-9-]+)+)")
+	domain      = regexp.MustCompile(`\.(dev|io)$`)
+)
+
+// hasValue reports whether a schema has a value, given as its path. A part without properties takes any.
+func hasValue(schema map[string]any, path []string) bool {
+	properties, is := schema["properties"].(map[string]any)
+	if len(path) == 0 || !is {
+		return true
+	}
+	next, is := properties[path[0]].(map[string]any)
+	return is && hasValue(next, path[1:])
+}
+
+// TestEveryValueOfTheChartThatPagesNameExists looks it up in the schema of the values.
+func TestEveryValueOfTheChartThatPagesNameExists(t *testing.T) {
+	schema, err := schemaOfValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"autoscaler.machines.enabled": true, "autoscaler.machine.enabled": false, "descheduler.options.consolidation": true, "nodeAgent.enable": false} {
+		if hasValue(schema, strings.Split(path, ".")) != want {
+			t.Errorf("it is found that the chart has %s: %v, want %v", path, !want, want)
+		}
+	}
+	found := 0
+	for _, p := range pages(t) {
+		for i, line := range strings.Split(p.text, "\n") {
+			for _, match := range valueInPage.FindAllStringSubmatch(line, -1) {
+				if domain.MatchString(match[1]) {
+					continue
+				}
+				found++
+				if !hasValue(schema, strings.Split(match[1], ".")) {
+					t.Errorf("%s:%d names %s, which is no value of the chart", p.name, i+1, match[1])
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("found only %d values", found)
+	}
+}
+
 // pageOfCommand are the pages that describe all options of a command. The pages of other commands describe the options that
 // need more than their line in docs/reference/options.md.
 var pageOfCommand = map[string]string{
