@@ -155,6 +155,8 @@ type Result struct {
 	PlannedPods int   `json:"plannedPods"`
 	MilliCPU    int64 `json:"-"`
 	Pending     int   `json:"pending"`
+	// HeldPods is the number of planned pods that may not be moved now.
+	HeldPods int `json:"heldPods"`
 	// ByNamespace divides Now by namespace, and ByLabel by the values of Input.ByLabel; nil without one.
 	ByNamespace Allocation  `json:"byNamespace"`
 	ByLabel     *Allocation `json:"byLabel,omitempty"`
@@ -195,6 +197,7 @@ func Audit(in Input) Result {
 	}
 	r.Requested, r.Used = fullness(c.nodes)
 	r.PlannedPods, r.MilliCPU = c.pods()
+	r.HeldPods = c.held()
 	r.Now = c.now()
 	r.ByNamespace = c.allocation("namespace", func(q *Request) string { return q.Namespace })
 	if in.ByLabel != "" {
@@ -299,6 +302,18 @@ func (c *scene) pods() (n int, milliCPU int64) {
 		milliCPU += c.nodes[i].Used().MilliCPU
 	}
 	return n, milliCPU
+}
+
+// held returns the number of pods on priced nodes that may not be moved now.
+func (c *scene) held() (n int) {
+	for i := range c.nodes {
+		for _, p := range c.nodes[i].Pods {
+			if leave(&p, nil); p.Fixed {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // now returns the current bill.

@@ -257,6 +257,19 @@ func TestAnObstacleCostsWhatTheBillIsLowerWithoutIt(t *testing.T) {
 	}
 }
 
+// TestAnObstacleMayCostMoreThanTheNodesOfItsPods has a pod that keeps a cheap node from receiving the pod of an expensive one.
+func TestAnObstacleMayCostMoreThanTheNodesOfItsPods(t *testing.T) {
+	cheap, dear, other := nodeOf("cheap", flavors()[1], "p"), nodeOf("dear", flavors()[0]), nodeOf("other", flavors()[1], "x")
+	cheap.MicroDollarsPerHour, dear.MicroDollarsPerHour = 10_000, 900_000
+	dear.add(cluster.Pod{Item: packing.Item{Name: "wide", Size: size(2000, 2)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
+	r := Audit(Input{Nodes: []Node{hold(cheap, "told to"), dear, hold(other, "told to")}, Flavors: flavors(), MostObstacles: 1, Obstacles: []Obstacle{
+		{Kind: "k", Subject: "p", Pods: []string{"p"}, Ways: map[string]cluster.Ways{"p": cluster.WaysOf(cluster.Evict)}},
+	}})
+	if o := r.Obstacles[0]; o.NodesPerHour != 10_000 || *o.SavesPerHour != 900_000 {
+		t.Errorf("nodes for %d, saves %d; want 10000 and the 900000 of the expensive node", o.NodesPerHour, *o.SavesPerHour)
+	}
+}
+
 func TestBeyondTheNumberAskedForAnObstacleIsListedWithoutACost(t *testing.T) {
 	small := flavors()[1]
 	nodes := []Node{hold(nodeOf("a", small, "p"), "x"), hold(nodeOf("b", flavors()[0], "q"), "x")}

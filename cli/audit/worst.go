@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/text/plural"
 )
@@ -85,17 +86,44 @@ func (c *scene) remedy(w *Worst, after moved) string {
 func (c *scene) lacks(n *Node, after moved) string {
 	at := slices.IndexFunc(after.state.Nodes, func(s cluster.Node) bool { return s.Name == n.Name })
 	stays := &after.state.Nodes[at]
-	out := fleetdecide.Unhoused(&after.state, n.Name)
 	pods := len(stays.Pods)
+	out := unhoused(&after.state, at, func(*cluster.Node, *cluster.Pod) {})
+	cramped := unhoused(&after.state, at, func(n *cluster.Node, p *cluster.Pod) { n.Class, p.Arch, p.Demands = class.Any, "", nil })
 	switch {
 	case stays.Incoming > 0:
 		return "the end of the moves of pods to it"
 	case pods > len(n.Pods):
 		return fmt.Sprintf("nothing: it receives %s of nodes that are emptied", plural.Count(pods-len(n.Pods), "pod"))
-	case len(out) > 0:
-		return fmt.Sprintf("room for %s on the nodes that stay", plural.Part(len(out), pods, "pod"))
+	case out > 0 && cramped == 0:
+		return fmt.Sprintf("fewer demands of %s: the nodes that stay have room, but do not admit %s", plural.Part(out, pods, "pod"), plural.Form(out, "it", "them"))
+	case cramped < out:
+		return fmt.Sprintf("room for %s on nodes that admit %s", plural.Part(out, pods, "pod"), plural.Form(out, "it", "them"))
+	case out > 0:
+		return fmt.Sprintf("room for %s on the nodes that stay", plural.Part(out, pods, "pod"))
+	case pods == 0:
+		return "nothing: it is empty, but the search did not get to it"
 	}
 	return fmt.Sprintf("moving %s: other nodes have room, but the search did not get to it", plural.Part(pods, pods, "pod"))
+}
+
+// unhoused returns how many pods of a node, given by its index, would be unschedulable on the others if all of them left
+// now, after a change to each node and to each of these pods. A pod that moves with its state needs its architecture.
+func unhoused(s *cluster.State, at int, change func(*cluster.Node, *cluster.Pod)) int {
+	changed := *s
+	changed.Nodes = slices.Clone(s.Nodes)
+	for i := range changed.Nodes {
+		change(&changed.Nodes[i], &cluster.Pod{})
+	}
+	n := &changed.Nodes[at]
+	n.Pods = slices.Clone(n.Pods)
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if p.Arch == "" && p.Ways.Has(cluster.Migrate) {
+			p.Arch = n.Arch
+		}
+		change(n, p)
+	}
+	return len(fleetdecide.Unhoused(&changed, n.Name))
 }
 
 // heldOn describes how many pods of a node may not be moved, with the most frequent reason; "" if

@@ -46,6 +46,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, er
 	if err != nil {
 		return nil, fmt.Errorf("read the objects: %w", err)
 	}
+	w.Unread(unread(from)...)
 	b := &observer{objects: withDaemons, options: o, view: world.NewView(w, o.Now, runtimes.NewLearner())}
 	for name := range w.Nodes {
 		b.view.EvictServices(name, v1alpha1.EvictServicesOptOut)

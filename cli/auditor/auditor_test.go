@@ -146,8 +146,8 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "germanywestcentral", "azure:///x"
 	}
 	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
-	want := "No list prices of azure in germanywestcentral are included: 1 node there has those of westeurope, the nearest region with prices; " +
-		"--region selects another, and --prices states yours."
+	want := "No list prices of azure in germanywestcentral are included: 1 node there has those of westeurope; " +
+		"--region selects another region, and --prices states yours."
 	if !slices.Contains(seen.Pricing, want) || seen.Source != "list prices of azure in westeurope" {
 		t.Errorf("prices %q, source %q; want %q", seen.Pricing, seen.Source, want)
 	}
@@ -293,6 +293,7 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	}
 	bare := func(p *corev1.Pod) { p.OwnerReferences = nil }
+	ofSystem := func(p *corev1.Pod) { p.Namespace = "kube-system" }
 	tests := []struct {
 		name   string
 		pod    corev1.Pod
@@ -306,13 +307,22 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 		{"no controller", podOf("p", "n", bare), false, []string{"no controller of Pod shop/p true"}},
 		{"safe-to-evict", podOf("p", "n", annotate("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")), false,
 			[]string{"annotation cluster-autoscaler.kubernetes.io/safe-to-evict: false of Deployment shop/web true"}},
+		{"no controller, and an annotation until a time that is past", podOf("p", "n", bare, annotate("karpenter.sh/do-not-disrupt", "5m"), func(p *corev1.Pod) {
+			p.Status.StartTime = &metav1.Time{Time: now.Add(-time.Hour)}
+		}), false, []string{"no controller of Pod shop/p true"}},
+		{"no controller, and a local volume whose loss it accepts", podOf("p", "n", bare, scratch, annotate("cluster-autoscaler.kubernetes.io/safe-to-evict", "true")), false,
+			[]string{"no controller of Pod shop/p true"}},
+		{"of the system", podOf("p", "n", ofSystem), false, []string{"namespace kube-system without a PodDisruptionBudget of Deployment kube-system/web true"}},
+		{"of the system, without a controller, and it may be restarted", podOf("p", "n", ofSystem, bare, annotate("supercargo.dev/migration", "restart")), false,
+			[]string{"no controller of Pod kube-system/p true"}},
 		{"two things, neither of which is all", podOf("p", "n", scratch, bare), true, []string{
 			"PodDisruptionBudget that allows no disruption of shop/web false", "local storage of Pod shop/p false", "no controller of Pod shop/p false",
 		}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			o := &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}}
+			o := &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Missing: map[string]string{}}
+			name := tc.pod.Namespace + "/p"
 			if tc.budget {
 				o.Budgets = []policyv1.PodDisruptionBudget{{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -324,10 +334,10 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 			anything := false
 			for _, o := range seen.Obstacles {
 				if o.Kind == world.Anything {
-					anything = o.Ways["shop/p"] != 0
+					anything = o.Ways[name] != 0
 					continue
 				}
-				got = append(got, fmt.Sprintf("%s of %s %t", o.Kind, o.Subject, o.Ways["shop/p"] != 0))
+				got = append(got, fmt.Sprintf("%s of %s %t", o.Kind, o.Subject, o.Ways[name] != 0))
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -335,6 +345,36 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 			}
 			if anything != (len(tc.want) > 0) || seen.Nodes[0].Pods[0].Fixed != (len(tc.want) > 0) {
 				t.Errorf("fixed %t, free without all %t; want both %t", seen.Nodes[0].Pods[0].Fixed, anything, len(tc.want) > 0)
+			}
+		})
+	}
+}
+
+// TestWhatWasNotReadIsNotSaidToBeMissing compares a dump, which lacks kinds, with a cluster that has none of them.
+func TestWhatWasNotReadIsNotSaidToBeMissing(t *testing.T) {
+	claiming := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	bound := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "disk"}}
+	for _, tc := range []struct {
+		name         string
+		pod          corev1.Pod
+		claims       []corev1.PersistentVolumeClaim
+		read, unread string
+	}{
+		{"a claim", podOf("p", "n", claiming), nil, "volume claim data does not exist", "volume claim data was not read"},
+		{"a volume", podOf("p", "n", claiming), []corev1.PersistentVolumeClaim{bound}, "volume disk of claim data does not exist", "volume disk of claim data was not read"},
+		{"a budget", podOf("p", "n", func(p *corev1.Pod) { p.Namespace = "kube-system" }), nil,
+			"it is in namespace kube-system, and no PodDisruptionBudget selects it", "it is in namespace kube-system, and no PodDisruptionBudgets were read"},
+		{"Migrations, which an audit never reads", podOf("p", "n", func(p *corev1.Pod) { p.Annotations["supercargo.dev/migration"] = "checkpoint" }), nil,
+			"it is moved with its state only, and no Migrations were planned", "it is moved with its state only, and no Migrations were planned"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for want, missing := range map[string]map[string]string{tc.read: {}, tc.unread: nil} {
+				seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Claims: tc.claims, Missing: missing})
+				if got := seen.Nodes[0].Pods[0].Held; got != want {
+					t.Errorf("it stays because %q, want %q", got, want)
+				}
 			}
 		})
 	}
@@ -375,7 +415,7 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
 		}
 	}
-	want := "No PersistentVolumeClaims were read: the nodes of 1 pod with such claims stay as they are."
+	want := "No PersistentVolumeClaims were read: 1 pod with such claims stays on its node."
 	if !slices.Contains(seen.Notes, want) {
 		t.Errorf("notes %q, want %q", seen.Notes, want)
 	}

@@ -341,11 +341,17 @@ func (b *observer) market() []catalogue.Flavor {
 			case isNode(at.list, f) || slices.Contains(b.options.InstanceTypes, name):
 				all = append(all, *f)
 			case b.archs[cmp.Or(f.Arch, "amd64")]:
-				b.omitted.unfit++
-				b.omitted.example = cmp.Or(b.omitted.example, name)
+				if chosen, _ := catalogue.Choose(b.options.InstanceTypes, []catalogue.Flavor{*f}); len(chosen) > 0 { // else the user leaves it out
+					b.omitted.unfit++
+					b.omitted.example = cmp.Or(b.omitted.example, name)
+				}
 			}
 		}
-		b.Source = "list prices of " + at.list + " in " + at.region
+		of := listPrices(at)
+		if len(b.pricer.own) > 0 {
+			of = "the prices given and " + of
+		}
+		b.Source = of
 	}
 	return all
 }

@@ -19,33 +19,24 @@ import (
 
 // notePrices adds which prices are used, and what would price the other nodes.
 func (b *observer) notePrices() {
-	if slices.ContainsFunc(b.Nodes, func(n audit.Node) bool { return n.Unpriced == "" }) {
-		b.pricingf("Prices: %s.", b.Source)
+	if used := b.pricer.sources(); len(used) > 0 {
+		b.pricingf("Prices: %s.", strings.Join(used, ", "))
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), byListAndRegion) {
-		at := b.pricer.asked[of]
-		if at.nodes == 0 || at.place == of {
-			continue
-		}
-		why := "the nearest region with prices; --region selects another, and --prices states yours"
-		if at.region == b.pricer.Region {
-			why = "as --region states"
-		}
-		b.pricingf("No list prices of %s in %s are included: %s there %s those of %s, %s.",
-			of.list, cmp.Or(of.region, "an unknown region"), plural.Count(at.nodes, "node"), plural.Form(at.nodes, "has", "have"), at.region, why)
+		b.noteRegion(of, b.pricer.asked[of])
 	}
-	for _, sold := range []string{audit.OnDemand, audit.Spot} {
-		if d := b.pricer.Discounts[sold]; d > 0 {
-			b.pricingf("%s machines cost %v %% less than the list price, as --discount states.", strings.ToUpper(sold[:1])+sold[1:], math.Round(1000*d)/10)
-		}
+	if d := b.pricer.Discounts[audit.OnDemand]; d > 0 {
+		b.pricingf("On-demand machines with a list price cost %v %% less than that, as --discount states.", math.Round(1000*d)/10)
+	}
+	if d := b.pricer.Discounts[audit.Spot]; d > 0 {
+		b.pricingf("Spot machines without a price of their own cost %v %% less than on demand, as --discount states.", math.Round(1000*d)/10)
 	}
 	spots, bare := 0, 0
 	for i := range b.Nodes {
-		switch n := &b.Nodes[i]; {
-		case n.Unpriced == "":
-		case n.CapacityType == audit.Spot:
+		switch n := &b.Nodes[i]; n.Unpriced {
+		case unknownSpot(InstanceType(b.view.Nodes[n.Name])):
 			spots++
-		case InstanceType(b.view.Nodes[n.Name]) == "":
+		case untyped:
 			bare++
 		}
 	}
@@ -60,6 +51,19 @@ func (b *observer) notePrices() {
 	if sized := b.pricer.nominal; len(sized) > 0 {
 		b.pricingf("Of %s in --prices, pods can use less than the size given, such as %s: the audit uses the size of the list of instance types.",
 			plural.Count(len(sized), "type"), slices.Min(sized))
+	}
+}
+
+// noteRegion adds which list prices nodes of a place have, if these are those of another region.
+func (b *observer) noteRegion(of place, at *asked) {
+	nodes := plural.Count(at.nodes, "node")
+	switch {
+	case at.nodes == 0 || at.place == of:
+	case at.region == b.pricer.Region:
+		b.pricingf("%s of %s in %s %s the list prices of %s, as --region states.", nodes, of.list, cmp.Or(of.region, "an unknown region"), plural.Form(at.nodes, "has", "have"), at.region)
+	default:
+		b.pricingf("No list prices of %s in %s are included: %s there %s those of %s; --region selects another region, and --prices states yours.",
+			of.list, cmp.Or(of.region, "an unknown region"), nodes, plural.Form(at.nodes, "has", "have"), at.region)
 	}
 }
 
@@ -87,14 +91,24 @@ func (b *observer) note(derivedDaemons int) {
 	for _, kind := range slices.Sorted(maps.Keys(b.objects.Missing)) {
 		b.notef("%s were not read: %s.", kind, b.objects.Missing[kind])
 	}
+	if b.objects.Missing == nil && len(b.objects.Budgets) == 0 {
+		b.notef("The input has no PodDisruptionBudgets: if the cluster has some, what they prevent is not considered.")
+	}
 	if claims := b.unknownClaims(); claims > 0 && len(b.objects.Claims) == 0 {
-		b.notef("No PersistentVolumeClaims were read: the nodes of %s with such claims stay as they are.", plural.Count(claims, "pod"))
+		b.notef("No PersistentVolumeClaims were read: %s with such claims %s on %s.",
+			plural.Count(claims, "pod"), plural.Form(claims, "stays", "stay"), plural.Form(claims, "its node", "their nodes"))
 	}
 	if slices.ContainsFunc(b.workers, func(w worker) bool { return spot(w.node) }) {
-		b.notef("The prices of spot machines do not include interruptions: the cheapest machines are spot machines for all pods that may run there.")
+		b.notef("The prices of spot machines do not include interruptions.")
 	}
-	if len(b.Flavors) == 0 {
+	switch priced := slices.ContainsFunc(b.Nodes, func(n audit.Node) bool { return n.Unpriced == "" }); {
+	case len(b.Flavors) > 0:
+	case !priced:
 		b.notef("No machine is for sale: no node has a price.")
+	case len(b.workers) == 0:
+		b.notef("No machine is for sale: no node with a price is both outside the control plane and of a known size and architecture.")
+	default:
+		b.notef("No machine is for sale: DaemonSet pods and static pods need all the room of each.")
 	}
 }
 
@@ -110,6 +124,21 @@ func (b *observer) homeless() (pods int, nodes []string) {
 	return pods, slices.Sorted(maps.Keys(missing))
 }
 
+// unread returns the kinds of which no objects were read although there may be some: those in Missing and, of a dump,
+// those of which it has none. An audit reads no Migrations.
+func unread(o *objects.Objects) []string {
+	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations")
+	if o.Missing != nil {
+		return all
+	}
+	for kind, objects := range map[string]int{"PodDisruptionBudgets": len(o.Budgets), "PersistentVolumeClaims": len(o.Claims), "PersistentVolumes": len(o.Volumes)} {
+		if objects == 0 {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
 func (b *observer) pricingf(format string, args ...any) {
 	b.Pricing = append(b.Pricing, fmt.Sprintf(format, args...))
 }
@@ -118,10 +147,10 @@ func (b *observer) notef(format string, args ...any) {
 	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
 }
 
-// unknownClaims returns the number of pods with volume claims.
+// unknownClaims returns the number of pods on nodes with volume claims.
 func (b *observer) unknownClaims() (n int) {
 	for i := range b.view.Pods {
-		if slices.ContainsFunc(b.view.Pods[i].Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }) {
+		if b.view.Pods[i].Spec.NodeName != "" && slices.ContainsFunc(b.view.Pods[i].Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }) {
 			n++
 		}
 	}

@@ -53,6 +53,8 @@ func affinity(spec *corev1.PodSpec) *corev1.Affinity {
 	return &own
 }
 
+const hostPort = "host port"
+
 var demands = []demand{
 	{
 		"pod anti-affinity", "preferred in place of required anti-affinity",
@@ -86,7 +88,7 @@ var demands = []demand{
 		func(s *corev1.PodSpec) { s.TopologySpreadConstraints = nil },
 	},
 	{
-		"host port", "a Service in place of the host port",
+		hostPort, "a Service in place of the host port",
 		func(s *corev1.PodSpec) bool {
 			return slices.ContainsFunc(s.Containers, func(c corev1.Container) bool {
 				return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
@@ -172,7 +174,11 @@ func (b *observer) demands(pod *corev1.Pod, at func(kind, subject, advice string
 		if held != "" {
 			continue // its node stays regardless of its demands
 		}
-		o := at(d.kind, workload(pod), d.advice)
+		advice := d.advice
+		if d.kind == hostPort && pod.Spec.HostNetwork {
+			advice = "no host network, and a Service in place of the host port"
+		}
+		o := at(d.kind, workload(pod), advice)
 		if o.Demands == nil {
 			o.Demands = map[string]*constraint.Pod{}
 		}
@@ -181,6 +187,9 @@ func (b *observer) demands(pod *corev1.Pod, at func(kind, subject, advice string
 		o.Demands[name] = compiled
 	}
 }
+
+// adviceOfEach is the advice for several obstacles with different advice.
+const adviceOfEach = "what each of them needs"
 
 // withTotals adds an obstacle that covers all of a kind, for each kind with several.
 func withTotals(all []audit.Obstacle) []audit.Obstacle {
@@ -196,7 +205,9 @@ func withTotals(all []audit.Obstacle) []audit.Obstacle {
 			}
 			totals[o.Kind] = t
 		}
-		counts[o.Kind]++
+		if counts[o.Kind]++; t.Advice != o.Advice {
+			t.Advice = adviceOfEach
+		}
 		t.Pods = append(t.Pods, o.Pods...)
 		maps.Copy(t.Ways, o.Ways)
 		maps.Copy(t.Demands, o.Demands)

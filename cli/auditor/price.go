@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Pricing is what the user states about prices.
@@ -43,6 +44,8 @@ type Pricer struct {
 	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
 	used        map[place]int     // the number of nodes with a price of a list
+	annotated   int               // the number of nodes with a price in an annotation
+	given       int               // the number of nodes with a price of own
 	asked       map[place]*asked  // by the place of nodes
 	sized       int               // the number of nodes with a price of CPU and memory
 }
@@ -120,6 +123,7 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		if err != nil {
 			return 0, fmt.Sprintf("annotation %s: %v", v1alpha1.AnnotationPricePerHour, err)
 		}
+		p.annotated++
 		return price, ""
 	}
 	price, unpriced := p.byType(node)
@@ -134,10 +138,11 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 func (p *Pricer) byType(node *corev1.Node) (microDollars int64, unpriced string) {
 	kind, sold := InstanceType(node), capacityType(node)
 	if kind == "" {
-		return 0, "it has no label " + corev1.LabelInstanceTypeStable
+		return 0, untyped
 	}
 	if own := p.own[kind]; own != nil {
 		if price := p.sale(&own.Flavor, sold); price != nil {
+			p.given++
 			return *price, ""
 		}
 		return 0, unknownSpot(kind)
@@ -162,6 +167,9 @@ func (p *Pricer) byType(node *corev1.Node) (microDollars int64, unpriced string)
 	at.nodes++
 	return *price, ""
 }
+
+// untyped is why the price of a node without an instance type is unknown.
+const untyped = "it has no label " + corev1.LabelInstanceTypeStable
 
 // unknownSpot is why the price of a spot machine is unknown.
 func unknownSpot(instanceType string) string {
@@ -229,6 +237,31 @@ func (p *Pricer) nearest(of place) *asked {
 	}
 	return p.asked[of]
 }
+
+// sources names where the prices of nodes come from. If there are several sources, it says how many nodes each has.
+func (p *Pricer) sources() []string {
+	type source struct {
+		name  string
+		nodes int
+	}
+	var all []source
+	for _, at := range slices.SortedFunc(maps.Keys(p.used), byListAndRegion) {
+		all = append(all, source{listPrices(at), p.used[at]})
+	}
+	all = append(all, source{"the prices given", p.given}, source{"the annotations of nodes or MachineDeployments", p.annotated},
+		source{"CPU and memory at the default prices", p.sized})
+	all = slices.DeleteFunc(all, func(s source) bool { return s.nodes == 0 })
+	names := make([]string, len(all))
+	for i, s := range all {
+		if names[i] = s.name; len(all) > 1 {
+			names[i] += fmt.Sprintf(" (%s)", plural.Count(s.nodes, "node"))
+		}
+	}
+	return names
+}
+
+// listPrices names the list prices of a place.
+func listPrices(at place) string { return "list prices of " + at.list + " in " + at.region }
 
 // market returns the place whose prices most nodes have, if any; ties by name.
 func (p *Pricer) market() (place, bool) {

@@ -85,7 +85,7 @@ func TestMachinesForSaleCostLessByTheDiscountOfTheirCapacityType(t *testing.T) {
 			t.Errorf("%s costs %v, want %d", name, got[name], price)
 		}
 	}
-	if !hasPart(seen.Pricing, "Spot machines cost 50 % less") || !hasPart(seen.Pricing, "On-demand machines cost 25 % less") {
+	if !hasPart(seen.Pricing, "Spot machines without a price of their own cost 50 % less") || !hasPart(seen.Pricing, "On-demand machines with a list price cost 25 % less") {
 		t.Errorf("the discounts are not named: %q", seen.Pricing)
 	}
 }

@@ -123,6 +123,7 @@ func WriteMarkdown(w io.Writer, d *audit.Result) error {
 		cells = append(cells, []string{o.Kind, o.Subject, strconv.Itoa(o.Pods), strconv.Itoa(o.Nodes), saves(o), means(o), o.Advice})
 	}
 	m.table("What prevents a lower bill", "what|of|pods|nodes|without it|by|what would remove it", cells)
+	m.paragraph(unshown(d))
 	m.paragraph(unhindered(d))
 	cells = nil
 	for _, n := range d.Worst {

@@ -42,6 +42,7 @@ type pageView struct {
 	Title          string
 	Headline       string
 	Findings, Free string
+	Unshown        string
 	Rule, Stopped  string
 	Bars           []bar
 	Gauges         []gauge
@@ -79,7 +80,7 @@ type gauge struct {
 func WriteHTML(w io.Writer, d *audit.Result) error {
 	v := pageView{
 		Result: d, Security: contentPolicy, CSS: template.CSS(pageCSS), //nolint:gosec // the style sheet is ours
-		Title: "Audit: " + headline(d), Headline: headline(d), Findings: findings(d), Free: unhindered(d), Rule: rule,
+		Title: "Audit: " + headline(d), Headline: headline(d), Findings: findings(d), Free: unhindered(d), Unshown: unshown(d), Rule: rule,
 	}
 	if d.Stopped {
 		v.Stopped = stopped

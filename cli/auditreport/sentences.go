@@ -60,28 +60,44 @@ func released(d *audit.Result) string {
 	n := len(d.Emptied)
 	switch {
 	case n == 0:
-		return "no node can be released"
+		return "no node to release was found"
 	case d.Moves == 0:
 		return fmt.Sprintf("%s %s released", plural.Count(n, "empty node"), plural.Form(n, "is", "are"))
 	}
 	return fmt.Sprintf("%s %s, %s %s released", plural.Count(d.Moves, "pod"), plural.Form(d.Moves, "moves", "move"), plural.Count(n, "node"), plural.Form(n, "is", "are"))
 }
 
-// unhindered says that no obstacle was found; empty if there are some, or nothing is priced.
+// unhindered says that no obstacle was found; empty if there are some, or nothing is priced. A pod may stay on its node
+// although no obstacle is listed, because of something that nobody would remove, such as a device that it uses.
 func unhindered(d *audit.Result) string {
-	if len(d.Obstacles) > 0 || d.PricedNodes == 0 {
+	switch {
+	case len(d.Obstacles) > 0 || d.PricedNodes == 0:
 		return ""
+	case d.HeldPods > 0:
+		return fmt.Sprintf("No obstacle that can be removed was found; %s may not be moved for other reasons.", plural.Count(d.HeldPods, "pod"))
 	}
 	return "No pod has a demand that prevents a lower bill."
 }
 
-// saves returns the reduction of the bill without an obstacle.
+// unshown says how many obstacles a page leaves out; empty if it shows all.
+func unshown(d *audit.Result) string {
+	if left := len(d.Obstacles) - mostShown; left > 0 {
+		return fmt.Sprintf("and %d more, which -o json lists", left)
+	}
+	return ""
+}
+
+// saves returns the reduction of the bill without an obstacle. The price of the nodes of its pods is no upper limit: if
+// a pod leaves a cheap node, that node may receive the pods of an expensive one.
 func saves(o *audit.Cost) string {
+	const cent = 10_000 // micro-dollars
 	switch {
 	case o.SavesPerHour == nil:
-		return fmt.Sprintf("not computed, $%s an hour at most", cents(o.NodesPerHour))
+		return fmt.Sprintf("not computed; its nodes cost $%s an hour", cents(o.NodesPerHour))
 	case *o.SavesPerHour == 0:
-		return "saves nothing"
+		return "no saving found"
+	case *o.SavesPerHour < cent:
+		return "saves less than $0.01 an hour"
 	}
 	return fmt.Sprintf("saves $%s an hour", cents(*o.SavesPerHour))
 }
@@ -117,7 +133,7 @@ func utilization(d *audit.Result) string {
 	r := d.Requested
 	text := fmt.Sprintf("Requested: %s of CPU, %s of memory, %s of pods.", percent(r.CPU), percent(r.Memory), percent(r.Pods))
 	if d.Used == nil {
-		return text + " Usage is unknown: metrics-server was not queried or does not respond."
+		return text + " Usage is unknown: no measurements of these nodes were read."
 	}
 	text += fmt.Sprintf(" Used: %s of CPU, %s of memory", percent(d.Used.CPU), percent(d.Used.Memory))
 	if d.Used.Nodes < d.PricedNodes {
@@ -145,7 +161,11 @@ func rows(d *audit.Result) []row {
 		{"by moving pods alone", d.Moved, below(d, d.Moved.PerHour), released(d)},
 	}
 	if d.Homogeneous != nil {
-		all = append(all, row{"on machines of one type", *d.Homogeneous, below(d, d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
+		one := "on machines of one type"
+		if len(d.Staying) > 0 {
+			one = "with bought machines of one type"
+		}
+		all = append(all, row{one, *d.Homogeneous, below(d, d.Homogeneous.PerHour), machinesOf(d.Homogeneous.Machines)})
 	}
 	bound := audit.Bill{PerHour: d.Bound, PerMonth: audit.HoursPerMonth * d.Bound}
 	return append(all,
@@ -204,8 +224,8 @@ func sold(instanceType, capacityType string) string {
 
 func named(instanceType string) string { return cmp.Or(instanceType, "(unknown)") }
 
-// partName names a part of the bill.
-func partName(name string) string { return cmp.Or(name, "(without the label)") }
+// partName names a part of the bill. Pods without the label and those whose label is empty are one part.
+func partName(name string) string { return cmp.Or(name, "(no value)") }
 
 // The names of the rows below the parts of the bill.
 const (

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -31,32 +32,32 @@ const Anything = "anything that keeps pods on their nodes"
 // annotations.
 var lifts = []struct {
 	kind, advice string
-	lift         func(pod *corev1.Pod) bool
+	lift         func(pod *corev1.Pod, now time.Time) bool
 }{
-	{"annotation " + annotationDoNotDisrupt, "remove the annotation, or give it a duration", func(pod *corev1.Pod) bool {
-		value := pod.Annotations[annotationDoNotDisrupt]
+	{"annotation " + annotationDoNotDisrupt, "remove the annotation, or give it a duration that the pod has run for", func(pod *corev1.Pod, now time.Time) bool {
+		holds := undisrupted(pod, now) != ""
 		delete(pod.Annotations, annotationDoNotDisrupt)
-		return value != "" && value != "false"
+		return holds
 	}},
-	{"annotation " + annotationSafeToEvict + ": false", "remove the annotation", func(pod *corev1.Pod) bool {
+	{"annotation " + annotationSafeToEvict + ": false", "remove the annotation", func(pod *corev1.Pod, _ time.Time) bool {
 		value := pod.Annotations[annotationSafeToEvict]
 		delete(pod.Annotations, annotationSafeToEvict)
 		return value == "false"
 	}},
-	{"annotation " + v1alpha1.AnnotationMigration + ": never", "remove the annotation", func(pod *corev1.Pod) bool {
+	{"annotation " + v1alpha1.AnnotationMigration + ": never", "remove the annotation", func(pod *corev1.Pod, _ time.Time) bool {
 		value := pod.Annotations[v1alpha1.AnnotationMigration]
 		delete(pod.Annotations, v1alpha1.AnnotationMigration)
 		return value == v1alpha1.MigrationNever
 	}},
-	{"no controller", "run it with a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
+	{"no controller", "run it with a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod, _ time.Time) bool {
 		if metav1.GetControllerOfNoCopy(pod) != nil {
 			return false
 		}
 		pod.OwnerReferences = append(slices.Clone(pod.OwnerReferences), metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: pod.Name, Controller: new(true)})
 		return true
 	}},
-	{"local storage", "annotation " + annotationLocalVolumes + " lists volumes that may be lost", func(pod *corev1.Pod) bool {
-		if localVolume(pod) == "" {
+	{"local storage", "annotation " + annotationLocalVolumes + " lists volumes that may be lost", func(pod *corev1.Pod, _ time.Time) bool {
+		if localVolume(pod) == "" || optsIn(pod) {
 			return false
 		}
 		names := make([]string, len(pod.Spec.Volumes))
@@ -66,9 +67,9 @@ var lifts = []struct {
 		pod.Annotations[annotationLocalVolumes] = strings.Join(names, ",")
 		return true
 	}},
-	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
+	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod, _ time.Time) bool {
 		kind, _ := class.OfPod(pod)
-		if kind != class.Batch || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
+		if kind != class.Batch || optsIn(pod) || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
 			return false
 		}
 		pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
@@ -93,14 +94,14 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 	free := *pod // the pod without any of the holds
 	for _, l := range lifts {
 		changed := annotated(pod)
-		if l.lift(&changed) {
+		if l.lift(&changed, v.now) {
 			all = append(all, Hold{Kind: l.kind, Advice: l.advice, Ways: leaves(v, &changed)})
 			free = annotated(&free)
-			l.lift(&free)
+			l.lift(&free, v.now)
 		}
 	}
 	open := v.lookingPast("")
-	if pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, v.Budgets) {
+	if pod.Namespace == metav1.NamespaceSystem && !optsIn(pod) && !v.unread["PodDisruptionBudgets"] && !budgeted(pod, v.Budgets) {
 		all = append(all, Hold{
 			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
 		})

@@ -81,8 +81,8 @@ func undisrupted(pod *corev1.Pod, now time.Time) string {
 // A pod that opts in to being restarted is evicted if a controller would start it again. Other pods stay, except on a
 // node from which services that do not opt out are evicted. There the rules of cluster-autoscaler apply, because the
 // owners of the pods know them.
-func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []policyv1.PodDisruptionBudget) string {
-	declared := pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart || pod.Annotations[annotationSafeToEvict] == "true"
+func (w *World) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) string {
+	declared := mayRestart(pod)
 	volume := localVolume(pod)
 	switch {
 	case !declared && services != v1alpha1.EvictServicesOptOut:
@@ -95,10 +95,22 @@ func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []p
 		return ""
 	case volume != "":
 		return "the contents of its local volume " + volume + " would be lost: set annotation " + annotationLocalVolumes + ": " + volume + " to allow that"
-	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, budgets):
+	case pod.Namespace == metav1.NamespaceSystem && w.unread["PodDisruptionBudgets"]:
+		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudgets were read"
+	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, w.Budgets):
 		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget selects it"
 	}
 	return ""
+}
+
+// mayRestart reports whether a pod opts in to being restarted, whatever it would lose.
+func mayRestart(pod *corev1.Pod) bool {
+	return pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart || pod.Annotations[annotationSafeToEvict] == "true"
+}
+
+// optsIn reports whether a pod opts in to being restarted or moved.
+func optsIn(pod *corev1.Pod) bool {
+	return mayRestart(pod) || pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationCheckpoint
 }
 
 // localVolume returns the first volume of a pod whose data stays on the node and that the pod does not list as

@@ -16,6 +16,15 @@ type volumes struct {
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
+	unread  map[string]bool // see World.Unread
+}
+
+// lacks says that an object was not found among those of a kind.
+func (v *volumes) lacks(kind string) string {
+	if v.unread[kind] {
+		return "was not read"
+	}
+	return "does not exist"
 }
 
 // settle returns the pod without its claimed volumes and with their constraints added to its node affinity: where a
@@ -61,12 +70,12 @@ func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 func (v *volumes) demands(namespace, name string) ([]*corev1.NodeSelector, string) {
 	claim := v.claims[namespace+"/"+name]
 	if claim == nil {
-		return nil, fmt.Sprintf("volume claim %s does not exist", name)
+		return nil, fmt.Sprintf("volume claim %s %s", name, v.lacks("PersistentVolumeClaims"))
 	}
 	if bound := claim.Spec.VolumeName; bound != "" {
 		volume := v.volumes[bound]
 		if volume == nil {
-			return nil, fmt.Sprintf("volume %s of claim %s does not exist", bound, name)
+			return nil, fmt.Sprintf("volume %s of claim %s %s", bound, name, v.lacks("PersistentVolumes"))
 		}
 		var all []*corev1.NodeSelector
 		if volume.Spec.NodeAffinity != nil {

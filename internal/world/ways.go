@@ -83,9 +83,12 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 		return 0, why
 	}
 	if pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
-		return cluster.Evict, unevictable(pod, services, v.Budgets)
+		return cluster.Evict, v.unevictable(pod, services)
 	}
-	if !v.migrates {
+	switch {
+	case v.unread["Migrations"]:
+		return 0, "it is moved with its state only, and no Migrations were planned"
+	case !v.migrates:
 		return 0, "Migrations are not installed"
 	}
 	verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))

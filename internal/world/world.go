@@ -40,7 +40,8 @@ type World struct {
 	ReplicaSets map[string]*appsv1.ReplicaSet
 	Services    map[string][]corev1.Service
 
-	failed   []*corev1.Pod // the pods that have failed
+	unread   map[string]bool // see Unread
+	failed   []*corev1.Pod   // the pods that have failed
 	volumes  volumes
 	migrates bool // the kind Migration is installed
 }
@@ -122,6 +123,16 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 		w.NamespaceAnnotations[namespaces.Items[i].Name] = namespaces.Items[i].Annotations
 	}
 	return w, nil
+}
+
+// Unread records kinds, by plural name, of which none were read although there may be some: reasons then do not say that
+// such an object does not exist.
+func (w *World) Unread(kinds ...string) {
+	w.unread = make(map[string]bool, len(kinds))
+	for _, kind := range kinds {
+		w.unread[kind] = true
+	}
+	w.volumes.unread = w.unread
 }
 
 // Compiler returns a compiler that considers only labels that a constraint mentions, so that pods that differ only in,

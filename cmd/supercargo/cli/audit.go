@@ -98,7 +98,7 @@ command reads.`,
 	command.AddPrices(f, &flags.prices)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringSliceVar(&flags.archs, "arch", nil, "CPU `architectures` for which all images exist, such as arm64, besides those on which they were seen running")
-	f.StringVar(&flags.region, "region", "", "use the list prices of this `region` for all nodes: "+strings.Join(auditor.Regions(), ", ")+" (default: the region of each node, or the nearest one)")
+	f.StringVar(&flags.region, "region", "", "use the list prices of this `region` for all nodes: "+strings.Join(auditor.Regions(), ", ")+" (default: the region of each node, or one on the same side of the Atlantic)")
 	f.StringToStringVar(&flags.discounts, "discount", nil, "`fractions` by which machines cost less than their on-demand price, by capacity type, such as on-demand=0.28,spot=0.65")
 	f.Float64Var(&flags.perCPU, "default-price-per-cpu-hour", 0, "`dollars` per CPU and hour, for nodes without another price")
 	f.Float64Var(&flags.perGiB, "default-price-per-gib-hour", 0, "`dollars` per GiB of memory and hour, for nodes without another price")
