@@ -513,6 +513,8 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"%s %s left out because the cloud provider's Kubernetes does not take %s as nodes, such as %s; --instance-types with the name includes one.", everyType, base},
 		{"instance type", everyType, base},
 		{"%s %s no node and %s not included in any figure.", say(two().with(web("r", ""))), base},
+		{"%s %s not included in any figure: %s %s not read.", say(two().with(web("r", "gone"))), base},
+		{"their nodes, such as ", say(two().with(web("r", "gone"), web("s", "lost"))), say(two().with(web("r", "gone"), web("s", "gone")))},
 		{"No DaemonSets were read: the requests of their pods on a machine are derived from the running pods of %s.", crowded("1"), base},
 		{"%s were not read: %s.", say(two().but(func(s *scene) { s.Missing["Jobs"] = "the user may not list them" })), base},
 		{"The input has no PodDisruptionBudgets: if the cluster has some, what they prevent is not considered.", dump, withBudget},
@@ -529,7 +531,6 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	sentences.Check(t, []string{"*.go", "../audit/*.go", "../auditor/*.go"}, cases, map[string]string{
 		"moves alone buy nothing":                                                 "the reason why the search for moves buys nothing, which it does not print",
 		"no instance type in %s matches %s":                                       "an error",
-		"default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'": "a policy of the page",
 		"# Audit of a Kubernetes cluster\n\n**%s**\n":                             "a heading",
 		"What the same pods cost":                                                 "a heading", "What prevents a lower bill": "a heading", "The worst nodes": "a heading", "Cost by ": "a heading", "COST BY ": "a heading",
 		"what|of|pods|nodes|without it|by|what would remove it":                                 "a header",
