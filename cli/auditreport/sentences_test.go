@@ -529,10 +529,10 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"and %d more, which -o json lists", manyObstacles, base},
 	}
 	sentences.Check(t, []string{"*.go", "../audit/*.go", "../auditor/*.go"}, cases, map[string]string{
-		"moves alone buy nothing":                                                 "the reason why the search for moves buys nothing, which it does not print",
-		"no instance type in %s matches %s":                                       "an error",
-		"# Audit of a Kubernetes cluster\n\n**%s**\n":                             "a heading",
-		"What the same pods cost":                                                 "a heading", "What prevents a lower bill": "a heading", "The worst nodes": "a heading", "Cost by ": "a heading", "COST BY ": "a heading",
+		"moves alone buy nothing":                     "the reason why the search for moves buys nothing, which it does not print",
+		"no instance type in %s matches %s":           "an error",
+		"# Audit of a Kubernetes cluster\n\n**%s**\n": "a heading",
+		"What the same pods cost":                     "a heading", "What prevents a lower bill": "a heading", "The worst nodes": "a heading", "Cost by ": "a heading", "COST BY ": "a heading",
 		"what|of|pods|nodes|without it|by|what would remove it":                                 "a header",
 		"node|type|$/hour|idle, $/hour|CPU requested|memory requested|pods|what would empty it": "a header",
 		"IN THE WAY\tOF\tPODS\tNODES\tWITHOUT IT\tBY":                                           "a header",
