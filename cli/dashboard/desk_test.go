@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/platform/guard"
 	"supercargo.dev/supercargo/test/kit/testwait"
 )
@@ -398,9 +399,20 @@ func TestThePageHasAFormOnlyForUsersWhoLogIn(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "logout") || !strings.Contains(string(text), "<title>Supercargo</title>") {
 		t.Errorf("the page of a kubeconfig is %v\n%s", err, text)
 	}
-	for _, path := range []string{"/login", "/healthz"} {
-		if got := ask(t, s, h.URL+path).StatusCode; got != http.StatusNotFound {
-			t.Errorf("it answers %s with %d, want 404", path, got)
+	if got := ask(t, s, h.URL+"/login").StatusCode; got != http.StatusNotFound {
+		t.Errorf("it answers /login with %d, want 404", got)
+	}
+}
+
+// TestAScriptSeesWhenThePageHasItsFirstData asks without the token.
+func TestAScriptSeesWhenThePageHasItsFirstData(t *testing.T) {
+	s, h := serve(t)
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			if got := ask(t, s, h.URL+path, stranger).StatusCode; got != want {
+				t.Errorf("%s: status %d, want %d", path, got, want)
+			}
 		}
+		s.Show([]status.Item{{Section: "nodes", Key: "n", JSON: []byte("1")}})
 	}
 }

@@ -82,8 +82,9 @@ func (s *Server) enter() bool {
 
 func (s *Server) leave() { s.streams.Add(-1) }
 
-// Handler serves the page at /, its files next to it, and its changes at /events. For probes of the kubelet, it
-// answers /healthz and /readyz without any content of the page.
+// Handler serves the page at /, its files next to it, and its changes at /events. For scripts, and for probes of the
+// kubelet, it answers /healthz and /readyz to everybody, without any content of the page. /readyz is for when there is
+// something to show; so is /healthz where users do not log in, as no kubelet restarts that program.
 func (s *Server) Handler() http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
@@ -93,13 +94,13 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", s.index)
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET "+streamPath, s.stream)
-	guarded := s.guard(mux)
-	if s.desk == nil {
-		return guarded
-	}
 	all := http.NewServeMux()
-	all.Handle("/", guarded)
-	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	all.Handle("/", s.guard(mux))
+	alive := s.ready
+	if s.desk != nil {
+		alive = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	}
+	all.HandleFunc("GET /healthz", alive)
 	all.HandleFunc("GET /readyz", s.ready)
 	return all
 }

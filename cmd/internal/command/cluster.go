@@ -52,6 +52,10 @@ func (f *ClusterFlags) AddTo(cmd *cobra.Command, namespaced bool) {
 		flag.Annotations = map[string][]string{OfCluster: nil}
 	})
 	cmd.Flags().AddFlagSet(own)
+	f.completeKubeconfig(cmd)
+	if namespaced {
+		f.CompleteNamespace(cmd)
+	}
 }
 
 // AddAllNamespaces adds -A, which takes precedence over a namespace.

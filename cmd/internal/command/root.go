@@ -49,6 +49,7 @@ func BadInput(err error) error {
 // returns the root command for that name.
 func Run(ctx context.Context, newRoot func(program string) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(args[0])
+	completeNoFiles(root)
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -40,13 +40,6 @@ func (w Words) Check(flag, value string) error {
 	return fmt.Errorf("--%s %q: must be %v", flag, value, w)
 }
 
-// Complete adds shell completion of the values for a flag.
-func (w Words) Complete(cmd *cobra.Command, flag string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the caller has defined the flag, and completes it once
-	}
-}
-
 // AddOutput adds the flag --output for the formats. The help text ends with note.
 func AddOutput(cmd *cobra.Command, value *string, formats Words, note string) {
 	cmd.Flags().StringVarP(value, "output", "o", formats[0], fmt.Sprintf("how to print: %v%s", formats, note))

@@ -100,6 +100,7 @@ figures do not depend on how fast this computer is.`,
 	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, finish half of the fleet's Jobs and consolidate the others by migration")
 	f.BoolVar(&flags.open, "open", false, "show the clusters on the dashboard in a browser while the demo runs")
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
+	command.Words{stockProfile, ourProfile}.CompleteList(cmd, "profile")
 	return cmd
 }
 

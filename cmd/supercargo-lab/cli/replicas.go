@@ -121,7 +121,7 @@ that. The same input and seed give the same figures.`,
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the random arrivals and service times")
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.StringVar(&flags.samples, "samples", "", "CSV file to write every sample to; with one law only")
-	command.Words(catalogue.Names()).Complete(cmd, "law")
+	command.Words(catalogue.Names()).CompleteList(cmd, "law")
 	return cmd
 }
 

@@ -111,7 +111,7 @@ the reason of the failure, and the exit code is 1.`,
 	f.StringVar(&flags.placements, "placements", "", "CSV file to write all placements to")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that the output depends only on the input")
 	f.BoolVar(&flags.verbose, "verbose", false, "if the simulation of a policy panics, print the stack on stderr")
-	command.Words(policy.Names()).Complete(cmd, "policy")
+	command.Words(policy.Names()).CompleteList(cmd, "policy")
 	return cmd
 }
 

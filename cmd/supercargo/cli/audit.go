@@ -107,6 +107,8 @@ command reads.`,
 	f.IntVar(&flags.obstacles, "obstacles", 5, "number of obstacles of each kind to price")
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best result; 0 for no limit")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
+	architectures.CompleteList(cmd, "arch")
+	command.Words(auditor.Regions()).Complete(cmd, "region")
 	return cmd
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,19 +33,23 @@ type explainFlags struct {
 type explainKind struct {
 	name    string
 	aliases []string
+	objects command.Objects
 	explain func(ctx context.Context, w io.Writer, name string, flags explainFlags) error
 }
 
 // explainKinds returns all kinds that can be explained.
 func explainKinds() []explainKind {
+	ours := func(resource string, namespaced bool) command.Objects {
+		return command.Objects{GroupVersionResource: v1alpha1.GroupVersion.WithResource(resource), Namespaced: namespaced}
+	}
 	return []explainKind{
-		{"pod", []string{"pods", "po"}, explainPod},
-		{"node", []string{"nodes", "no"}, explainNode},
-		{"nodefleet", []string{"nodefleets", "nf"}, explainObject("NodeFleet", explain.Fleet)},
-		{"replicapolicy", []string{"replicapolicies", "rp"}, explainObject("ReplicaPolicy", explain.Policy)},
-		{"workerpool", []string{"workerpools", "wp"}, explainObject("WorkerPool", explain.Pool)},
-		{"migration", []string{"migrations", "mig"}, explainObject("Migration", explain.Migration)},
-		{"machineprofile", []string{"machineprofiles", "mp"}, explainObject("MachineProfile", func(w io.Writer, m *v1alpha1.MachineProfile) error {
+		{"pod", []string{"pods", "po"}, command.Pods, explainPod},
+		{"node", []string{"nodes", "no"}, command.Nodes, explainNode},
+		{"nodefleet", []string{"nodefleets", "nf"}, ours("nodefleets", false), explainObject("NodeFleet", explain.Fleet)},
+		{"replicapolicy", []string{"replicapolicies", "rp"}, ours("replicapolicies", true), explainObject("ReplicaPolicy", explain.Policy)},
+		{"workerpool", []string{"workerpools", "wp"}, ours("workerpools", true), explainObject("WorkerPool", explain.Pool)},
+		{"migration", []string{"migrations", "mig"}, ours("migrations", true), explainObject("Migration", explain.Migration)},
+		{"machineprofile", []string{"machineprofiles", "mp"}, ours("machineprofiles", false), explainObject("MachineProfile", func(w io.Writer, m *v1alpha1.MachineProfile) error {
 			return explain.Profile(w, m, time.Now())
 		})},
 	}
@@ -133,8 +135,8 @@ any case. For a machine profile, it shows the predictions and how far they are t
 			}
 			return runExplain(cmd.Context(), cmd.OutOrStdout(), args, flags)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return explainable(cmd.Context(), flags), cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return explainable(cmd.Context(), flags.cluster, args, typed), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	flags.cluster.AddTo(cmd, true)
@@ -201,28 +203,25 @@ func explainObject[T any, O interface {
 	}
 }
 
-// explainable returns the completions of the argument.
-func explainable(ctx context.Context, flags explainFlags) (names []string) {
-	c, namespace, err := flags.cluster.Namespaced()
-	if err != nil {
-		return nil
-	}
-	names = append(names, consolidationName, "pods")
-	for _, of := range []struct {
-		kind string
-		list client.ObjectList
-	}{
-		{"nodefleet", &v1alpha1.NodeFleetList{}}, {"machineprofile", &v1alpha1.MachineProfileList{}}, {"replicapolicy", &v1alpha1.ReplicaPolicyList{}},
-		{"workerpool", &v1alpha1.WorkerPoolList{}}, {"migration", &v1alpha1.MigrationList{}},
-	} {
-		// What cannot be read is not completed.
-		_ = c.List(ctx, of.list, client.InNamespace(namespace))
-		_ = meta.EachListItem(of.list, func(object runtime.Object) error {
-			if o, err := meta.Accessor(object); err == nil {
-				names = append(names, of.kind+"/"+o.GetName())
+// explainable returns the completions of an argument: names of kinds, then names of objects of that kind, as for kubectl.
+func explainable(ctx context.Context, cluster *command.ClusterFlags, args []string, typed string) (names []string) {
+	kind, _, slash := strings.Cut(typed, "/")
+	switch {
+	case len(args) == 1 && !strings.Contains(args[0], "/"):
+		if k, err := explainKindOf(args[0]); err == nil {
+			return cluster.Complete(ctx, k.objects)
+		}
+	case len(args) == 0 && slash:
+		if k, err := explainKindOf(kind); err == nil {
+			for _, name := range cluster.Complete(ctx, k.objects) {
+				names = append(names, kind+"/"+name)
 			}
-			return nil
-		})
+		}
+	case len(args) == 0:
+		for _, k := range explainKinds() {
+			names = append(names, k.name)
+		}
+		names = append(names, "pods\tall pods without a node", consolidationName+"\tthe descheduler's last decision about nodes")
 	}
 	return names
 }

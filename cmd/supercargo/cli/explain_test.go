@@ -163,10 +163,3 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		})
 	}
 }
-
-func TestFleetsAreCompleted(t *testing.T) {
-	code, stdout, _ := supercargo(t, "", "__complete", "explain", "--kubeconfig", fleetServer(t), "")
-	if code != 0 || !strings.HasPrefix(stdout, "consolidation\npods\nnodefleet/batch\n") {
-		t.Errorf("exit %d: %s", code, stdout)
-	}
-}

@@ -59,8 +59,11 @@ Ctrl-C stops waiting. The migration continues.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runMigrate(cmd.Context(), args[0], flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return flags.complete(cmd.Context(), &corev1.PodList{}), cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				names = flags.cluster.Complete(cmd.Context(), running)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	f := cmd.Flags()
@@ -73,47 +76,13 @@ Ctrl-C stops waiting. The migration continues.`,
 	f.BoolVar(&flags.noWait, "no-wait", false, "return as soon as the Migration is created")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
-	for flag, values := range map[string]cobra.CompletionFunc{
-		"method": cobra.FixedCompletions([]string{"checkpoint", "restart"}, cobra.ShellCompDirectiveNoFileComp),
-		"to": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return flags.complete(cmd.Context(), &corev1.NodeList{}), cobra.ShellCompDirectiveNoFileComp
-		},
-	} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // the flags are defined above
-		}
-	}
+	command.Words{"checkpoint", "restart"}.Complete(cmd, "method")
+	flags.cluster.CompleteFlag(cmd, "to", command.Nodes)
 	return cmd
 }
 
-// complete returns the names of running pods or of nodes, for completion.
-func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []string {
-	c, namespace, err := f.cluster.Namespaced()
-	if err != nil {
-		return nil
-	}
-	var options []client.ListOption
-	if _, pods := list.(*corev1.PodList); pods {
-		options = append(options, client.InNamespace(namespace))
-	}
-	if err := c.List(ctx, list, options...); err != nil {
-		return nil
-	}
-	var names []string
-	switch list := list.(type) {
-	case *corev1.PodList:
-		for i := range list.Items {
-			if list.Items[i].Status.Phase == corev1.PodRunning {
-				names = append(names, list.Items[i].Name)
-			}
-		}
-	case *corev1.NodeList:
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-	}
-	return names
-}
+// running are the pods that can be migrated.
+var running = command.Objects{GroupVersionResource: command.Pods.GroupVersionResource, Namespaced: true, Fields: "status.phase=Running"}
 
 // methods are the values of --method.
 var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodCheckpoint, "restart": v1alpha1.MethodRestart}

@@ -66,6 +66,7 @@ func newResumeCommand() *cobra.Command {
 func (f *pauseFlags) add(cmd *cobra.Command) {
 	f.cluster.AddTo(cmd, false)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace of Supercargo's programs")
+	f.cluster.CompleteNamespace(cmd)
 }
 
 // object returns the ConfigMap that pauses the controllers.
