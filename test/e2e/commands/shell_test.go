@@ -43,7 +43,7 @@ func newShell(t *testing.T) *shell {
 	}
 	s := &shell{T: t, folder: t.TempDir()}
 	s.link(bin, "bin")
-	for _, name := range []string{"manifests", "test", "docs"} {
+	for _, name := range []string{"cmd", "manifests", "test", "docs"} {
 		s.link(filepath.Join(root, name), name)
 	}
 	s.env = append(os.Environ(), "PATH="+s.folder+"/bin:"+s.folder+"/bin/tools:"+os.Getenv("PATH"),
