@@ -193,8 +193,9 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
 	$(call go_test,test-books,-run TestBooksBalance ./lab/sim -scenarios 400)
 
-test-thorough: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Have the autoscaler and the descheduler die before and after every write, and meet the faults of four seeds; test-unit and test-integration do a half and a quarter of it.
+test-thorough: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Have the autoscaler and the descheduler die before and after every write, and meet the faults of four seeds; simulate 200 recorded clusters. test-unit and test-integration do parts of it.
 	$(call go_test,test-thorough,-run '^(TestWhereverTheProcessDiesTheOutcomeIsTheSame|TestFaultsOfTheAPIServerDelayAndChangeNothing)$$' ./autoscaler/fleet -thorough)
+	$(call go_test,test-thorough-recordings,-run '^TestEveryRecordedClusterIsSimulatedUnderEveryPolicy$$' ./cmd/supercargo-lab/cli -recordings 200)
 	$(with_bin) $(call go_test,test-thorough-killed,-p 1 -run '^TestWhereverItIsKilled' ./test/integration/{nodefleet,migration} -kill-before)
 
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).

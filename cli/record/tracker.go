@@ -207,7 +207,7 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 		if d, declared, err := runtimes.Declared(pod); declared && err == nil {
 			r.Runtime = d
 		}
-		if category := pod.Annotations[v1alpha1.AnnotationCategory]; category != "" {
+		if category := pod.Annotations[v1alpha1.AnnotationCategory]; category != "" && trace.Recordable(category) {
 			r.Category = t.Name(category)
 		}
 	}
@@ -223,9 +223,14 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 			r.EnergyWeight = &w.H
 		}
 	}
-	r.Arch = archOf(pod)
+	if r.Arch = archOf(pod); !trace.Recordable(r.Arch) {
+		r.Arch = noArch
+	}
 	return r
 }
+
+// noArch stands for an architecture that cannot be written. No node has either.
+const noArch = "invalid"
 
 // archOf returns the single architecture that a pod requires; empty if it accepts several or states
 // none.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,30 @@ func TestARowHasWhatThePodSays(t *testing.T) {
 	}
 	if got := flavorOf(node("n", func(n *corev1.Node) { delete(n.Labels, corev1.LabelInstanceTypeStable) })); got != "cpu-4-memory-16gi" {
 		t.Errorf("a node without an instance type is of flavor %q", got)
+	}
+}
+
+// TestWhatIsWrittenIsReadWhateverTheAnnotationsOfAPod: an annotation can have any text, and a week of a cluster must
+// not become unreadable because of one.
+func TestWhatIsWrittenIsReadWhateverTheAnnotationsOfAPod(t *testing.T) {
+	for category, want := range map[string]string{
+		"render": "render", `a, "b"`: `a, "b"`, "two\nlines": "", "a\tb": "", "bad \xff": "", strings.Repeat("x", 253): strings.Repeat("x", 253), strings.Repeat("x", 254): "",
+	} {
+		rows := tracker(nil).Pod(pod("p", fixtures.Batch("25m"), func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationCategory] = category }), noon)
+		rec, err := trace.ReadRecording("r.csv", bytes.NewReader(rows[0].Append([]byte(trace.RecordingHeader))))
+		if err != nil || rec.Rows[0].Category != want {
+			t.Errorf("category %.20q: %v, %v; want %.20q", category, rec, err, want)
+		}
+	}
+}
+
+func TestAPodThatRequiresNoArchitectureOfThisWorldIsRecordedAsOne(t *testing.T) {
+	for arch, want := range map[string]string{"x86_64": "x86_64", "two\nlines": "invalid"} {
+		rows := tracker(nil).Pod(pod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: arch} }), noon)
+		rec, err := trace.ReadRecording("r.csv", bytes.NewReader(rows[0].Append([]byte(trace.RecordingHeader))))
+		if err != nil || rec.Rows[0].Arch != want {
+			t.Errorf("%q: %v, %v; want %q", arch, rec, err, want)
+		}
 	}
 }
 

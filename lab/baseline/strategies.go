@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Homogeneous buys one machine of the flavor if a pending pod fits it but fits no machine on order:
@@ -31,7 +32,7 @@ func Homogeneous(s *cluster.State, flavor string) []cluster.Purchase {
 		if (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size) {
 			return []cluster.Purchase{{
 				Flavor: flavor, Class: class.Any, Pods: []string{p.Name},
-				Reason: fmt.Sprintf("%d pods were unschedulable; one machine is bought in each round", len(s.Pending)),
+				Reason: fmt.Sprintf("%s unschedulable; one machine is bought in each round", plural.Count(len(s.Pending), "pod")+plural.Form(len(s.Pending), " was", " were")),
 			}}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	descheduler "supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/programs"
 )
@@ -237,8 +238,9 @@ func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationP
 	state := "no state was observed"
 	if len(w.course) > 0 {
 		p := w.course[len(w.course)-1]
-		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
-			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
+		state = fmt.Sprintf("%s for $%.2f/h, of which %d %s being emptied; %s and %d %s moved; decided: %s",
+			plural.Count(p.Machines, "machine"), p.DollarsPerHour, p.Emptying, plural.Form(p.Emptying, "is", "are"),
+			plural.Count(p.Moving, "pod")+plural.Form(p.Moving, " moves", " move"), p.Moved, plural.Form(p.Moved, "has", "have"), strings.Join(w.decisions, "; "))
 	}
 	return errors.Join(fmt.Errorf("timed out after %v: %s", consolidationTime, state), last)
 }

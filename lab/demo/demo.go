@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
@@ -115,7 +116,7 @@ func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) 
 // replayProfiles starts a playground, replays the trace with one profile after another, and stops
 // the playground.
 func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Document, err error) {
-	progress.say("starting a control plane with %d nodes", in.Nodes)
+	progress.say("starting a control plane with %s", plural.Count(in.Nodes, "node"))
 	p, err := start(ctx, playground.Options{Nodes: nodesOf(in), NoScheduler: true})
 	if err != nil {
 		return nil, err

@@ -66,6 +66,26 @@ func TestDemoTableSetsTheProfilesSideBySide(t *testing.T) {
 	}
 }
 
+func TestOneOfAThingIsSingular(t *testing.T) {
+	doc := example(t)
+	doc.Trace.Pods, doc.Cluster.Nodes, doc.Cluster.Flavors = 1, 1, doc.Cluster.Flavors[:1]
+	doc.Fleet = &Fleet{PodsBound: 1, MachinesPeak: 1, Consolidation: &Consolidation{Migrations: 1, Jobs: 1, JobsFailed: 1, MachinesBefore: 1}}
+	var out bytes.Buffer
+	if err := doc.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	doc.Fleet.PodsNeverBound, doc.Fleet.PodsBound = 1, 0
+	out.WriteString(doc.Fleet.bill())
+	for _, want := range []string{
+		"1 pod (1049 batch) of the bundled openb extract on 1 node of 1 flavor,", "\n1 pod bound, 0 never;", "\n1 machine at the peak",
+		"\n1 migration, each", "; 1 Job, 1 failure.", "\n1 machine for $", "because 1 of 1 pod ended before it had a machine",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it says\n%s\nwant it to say %q", out.String(), want)
+		}
+	}
+}
+
 func TestABillIsComparedOnlyForTheSameWork(t *testing.T) {
 	for _, tc := range []struct {
 		never     int

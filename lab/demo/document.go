@@ -8,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 )
@@ -131,8 +132,8 @@ func (d *Document) WriteJSON(w io.Writer) error {
 // WriteTable writes the document as a table: the profiles side by side, and the difference of the
 // second from the first.
 func (d *Document) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d pods (%d batch) of the %s on %d nodes of %d flavors, %.0f s with each profile.\n",
-		d.Trace.Pods, d.Trace.BatchPods, d.Trace.Name, d.Cluster.Nodes, len(d.Cluster.Flavors), d.Profiles[0].WindowSeconds)
+	fmt.Fprintf(w, "%s (%d batch) of the %s on %s of %s, %.0f s with each profile.\n",
+		plural.Count(d.Trace.Pods, "pod"), d.Trace.BatchPods, d.Trace.Name, plural.Count(d.Cluster.Nodes, "node"), plural.Count(len(d.Cluster.Flavors), "flavor"), d.Profiles[0].WindowSeconds)
 	fmt.Fprintf(w, "Arrivals come %.0f times as fast as recorded, lifetimes pass %.0f times as fast.\n", d.Scale.Arrivals, d.Scale.Lifetimes)
 	if d.Trace.GPUIgnored {
 		fmt.Fprintln(w, "Requests for GPUs are ignored: these nodes have CPU and memory only.")
@@ -196,8 +197,8 @@ func (r *Fleet) bill() string {
 	const most = 0.05 // maximum share of pods that found no machine in time
 	paid := fmt.Sprintf("Paid: $%.2f/h, each machine from its order until its removal", r.DollarsPerHour)
 	if pods := r.PodsBound + r.PodsNeverBound; float64(r.PodsNeverBound) > most*float64(pods) {
-		return fmt.Sprintf("%s. This is not comparable with the $%.2f/h of the fixed cluster, because %d of %d pods ended before they had a machine: "+
-			"this computer is too slow for the pace; use a longer --fleet-duration.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
+		return fmt.Sprintf("%s. This is not comparable with the $%.2f/h of the fixed cluster, because %d of %s ended before %s a machine: "+
+			"this computer is too slow for the pace; use a longer --fleet-duration.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, plural.Count(pods, "pod"), plural.Form(r.PodsNeverBound, "it had", "they had"))
 	}
 	return fmt.Sprintf("%s; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).", paid, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
 }
@@ -219,9 +220,9 @@ func (r *Fleet) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, including the start-up of machines, 95 %% within %.2f s.\n",
-		r.PodsBound, r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
-	fmt.Fprintf(w, "%d machines at the peak, of each flavor at most %s.\n", r.MachinesPeak, strings.Join(mix, ", "))
+	fmt.Fprintf(w, "\n%s bound, %d never; %.2f s to bind on average, including the start-up of machines, 95 %% within %.2f s.\n",
+		plural.Count(r.PodsBound, "pod"), r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
+	fmt.Fprintf(w, "%s at the peak, of each flavor at most %s.\n", plural.Count(r.MachinesPeak, "machine"), strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
 	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
 	if err != nil || r.Consolidation == nil {
@@ -232,7 +233,7 @@ func (r *Fleet) write(w io.Writer) error {
 
 // write prints the consolidation's part of the demo.
 func (r *Consolidation) write(w io.Writer) error {
-	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and releases machines:\n\n", 2*r.Jobs)
+	fmt.Fprintf(w, "\nHalf of %s have ended; the fleet moves the others together, with their state, and releases machines:\n\n", plural.Count(2*r.Jobs, "Job"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
 	bar := bars(r.Course, func(p ConsolidationPoint) float64 { return p.DollarsPerHour })
@@ -242,8 +243,9 @@ func (r *Consolidation) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; %d Jobs, %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
-	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
+	fmt.Fprintf(w, "\n%s, each pod was frozen for %.2f s on average; %s, %s.\n",
+		plural.Count(r.Migrations, "migration"), r.FrozenSecondsMean, plural.Count(r.Jobs, "Job"), plural.Count(r.JobsFailed, "failure"))
+	fmt.Fprintf(w, "%s for $%.2f/h became %d for $%.2f/h. Decided:\n", plural.Count(r.MachinesBefore, "machine"), r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
 	for _, d := range r.Decisions {
 		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/playground/programs"
@@ -75,7 +76,7 @@ type FleetPoint struct {
 
 // replayFleet replays the trace on machines that a NodeFleet buys and releases.
 func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progress) (result *Fleet, err error) {
-	progress.say("starting a control plane with cluster-api, %d MachineDeployments and no node", len(in.Flavors))
+	progress.say("starting a control plane with cluster-api, %s and no node", plural.Count(len(in.Flavors), "MachineDeployment"))
 	p, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})
 	if err != nil {
 		return nil, err
@@ -279,7 +280,7 @@ func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.C
 		return r.MachinesEnd == 0
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("the fleet still has %d machines %v after the last pod has ended", r.MachinesEnd, shrinkTime)
+		return fmt.Errorf("the fleet still has %s %v after the last pod has ended", plural.Count(r.MachinesEnd, "machine"), shrinkTime)
 	}
 	return err
 }

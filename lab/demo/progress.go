@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/replay"
 )
 
@@ -46,7 +47,7 @@ func (p *Progress) begin(profile string) {
 // show is the progress callback of the replay.
 func (p *Progress) show(now replay.Progress) {
 	now.Elapsed = min(now.Elapsed, now.Window) // pods are deleted after the window
-	state := fmt.Sprintf("%d of %d pods created, %d bound, %d ended", now.Created, now.Pods, now.Bound, now.Gone)
+	state := fmt.Sprintf("%d of %s created, %d bound, %d ended", now.Created, plural.Count(now.Pods, "pod"), now.Bound, now.Gone)
 	if !p.terminal {
 		if now.Elapsed-p.printedAt >= plainEvery {
 			p.printedAt = now.Elapsed

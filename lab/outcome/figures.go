@@ -203,7 +203,7 @@ const servedHelp = "How far the cost lies above the served bound, which is for p
 
 // servedNote explains the served bound and its assumption.
 func servedNote(bound, wait string) string {
-	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, but for %s on average, can cost less.", bound, wait)
+	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, except for %s on average, can cost less.", bound, wait)
 }
 
 // failedNote names a policy that failed, and why.

@@ -22,7 +22,7 @@ func TestCostIsShownOverTheServedBound(t *testing.T) {
 	reports := []Report{servedPolicies(), servedPolicies()}
 	reports[1].Seed++
 	summary := summaryOf(t, reports)
-	const note = "No policy that also keeps each service on a machine, but for 30.0 s on average, can cost less."
+	const note = "No policy that also keeps each service on a machine, except for 30.0 s on average, can cost less."
 	const waited = "packing left a service without a machine for 40.0 s on average, longer than that bound assumes."
 	for name, tc := range map[string]struct {
 		text  string

@@ -400,7 +400,7 @@ func TestRunRefusesToMixWithPodsFromBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Run(ctx, Options{Client: client, Pods: threePods, Scale: Scale{Arrivals: 1, Lifetimes: 1}})
-		if err == nil || !strings.Contains(err.Error(), "still has 1 pods with the label supercargo.dev/replay=replay") {
+		if err == nil || !strings.Contains(err.Error(), "still has 1 pod with the label supercargo.dev/replay=replay") {
 			t.Errorf("error is %v, want one that says what is in the way", err)
 		}
 	})

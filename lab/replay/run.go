@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/report"
 )
 
@@ -116,7 +117,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 	}
 	r.reportProgress()
 	if r.gaveUp {
-		return r.result, fmt.Errorf("replay: %d pods were not removed: no pod has been removed for %s", r.open, r.opts.CleanUp)
+		return r.result, fmt.Errorf("replay: %s not removed: no pod has been removed for %s", plural.Count(r.open, "pod")+plural.Form(r.open, " was", " were"), r.opts.CleanUp)
 	}
 	return r.result, ctx.Err()
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // sighting is an event of the watch about a pod.
@@ -54,8 +55,8 @@ func (r *run) watch(ctx context.Context) (stop func(), err error) {
 	}
 	if left := len(informer.GetStore().ListKeys()); left > 0 {
 		stop()
-		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s: remove them or use another run",
-			r.opts.Namespace, left, LabelRun, r.opts.Run)
+		return nil, fmt.Errorf("replay: namespace %s still has %s with the label %s=%s: remove %s or use another run",
+			r.opts.Namespace, plural.Count(left, "pod"), LabelRun, r.opts.Run, plural.Form(left, "it", "them"))
 	}
 	return stop, nil
 }

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // FromRecording returns a scenario that replays the recorded pods. The nodes at the start of the
@@ -38,7 +39,7 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	s.takeNodes(machines, from)
 	pods, like, notes := rec.Workload()
 	if len(pods) > MaxPods {
-		return nil, nil, fmt.Errorf("%s: the recording has %d pods: must have at most %d", name, len(pods), MaxPods)
+		return nil, nil, fmt.Errorf("%s: the recording has %s: must have at most %d", name, plural.Count(len(pods), "pod"), MaxPods)
 	}
 	t := Trace{TimeScale: 1}
 	for i := range pods {
@@ -204,5 +205,5 @@ func recordedBill(machines []*recordedMachine, from, to time.Duration) []string 
 			micro += float64(*m.MicroDollarsPerHour) * max(0, until-max(m.came, from)).Hours()
 		}
 	}
-	return []string{fmt.Sprintf("during the recording, %d nodes cost $%.4f at these prices", len(machines), micro/1e6)}
+	return []string{fmt.Sprintf("during the recording, %s cost $%.4f at these prices", plural.Count(len(machines), "node"), micro/1e6)}
 }

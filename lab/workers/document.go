@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Document is the output of `supercargo workers -o json`. Scripts read it: fields may be added but
@@ -57,14 +58,14 @@ func (d Document) WriteJSON(w io.Writer) error {
 // WriteTable writes the document as a table.
 func (d Document) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s\t%d tasks\n", d.Law, d.Tasks)
+	fmt.Fprintf(t, "%s\t%s\n", d.Law, plural.Count(d.Tasks, "task"))
 	for _, line := range [][2]string{
 		{"makespan", fmt.Sprintf("%.1f s", d.MakespanSeconds)},
 		{"waste", fmt.Sprintf("%.0f core·s", d.WasteCoreSeconds)},
 		{"shortage", fmt.Sprintf("%.0f core·s", d.ShortageCoreSeconds)},
-		{"lost", fmt.Sprintf("%.0f core·s of %d tasks that were killed", d.LostCoreSeconds, d.RestartedTasks)},
-		{"workers", fmt.Sprintf("%d at most, %d added, %d drained, %d killed in %d resizes",
-			d.WorkersPeak, d.WorkersAdded, d.WorkersDrained, d.WorkersKilled, d.Resizes)},
+		{"lost", fmt.Sprintf("%.0f core·s of %s that %s killed", d.LostCoreSeconds, plural.Count(d.RestartedTasks, "task"), plural.Form(d.RestartedTasks, "was", "were"))},
+		{"workers", fmt.Sprintf("%d at most, %d added, %d drained, %d killed in %s",
+			d.WorkersPeak, d.WorkersAdded, d.WorkersDrained, d.WorkersKilled, plural.Count(d.Resizes, "resize"))},
 		{"cost", fmt.Sprintf("$%.4f", d.CostDollars)},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])

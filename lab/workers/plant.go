@@ -11,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/scenario"
 )
 
@@ -88,7 +89,7 @@ func Run(plan Plan, law Law) (Result, error) {
 		}
 		p.advance(p.next())
 		if p.idle > patience {
-			return Result{}, fmt.Errorf("after %v %d tasks are left: %w", p.now, p.left, ErrStalled)
+			return Result{}, fmt.Errorf("after %v %s left: %w", p.now, plural.Count(p.left, "task")+plural.Form(p.left, " is", " are"), ErrStalled)
 		}
 	}
 	return p.finish(), nil
@@ -368,7 +369,7 @@ func (p *plant) decide(law Law) error {
 		active = active || !w.connected || len(w.running) > 0
 	}
 	if serving > p.Max {
-		return fmt.Errorf("the law requests %d workers: must be at most %d", serving, p.Max)
+		return fmt.Errorf("the law requests %s: must be at most %d", plural.Count(serving, "worker"), p.Max)
 	}
 	p.idle++
 	if active {

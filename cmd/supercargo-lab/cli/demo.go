@@ -70,8 +70,13 @@ GPUs, only CPU and memory count.
 
 All pods arrive within nine tenths of --duration. Lifetimes, and the width of Supercargo's time
 bins, are divided by --time-scale: a smaller value makes pods live longer and the cluster
-fuller. The fleet part runs slower, by the ratio of --fleet-duration to --duration, so that its
-figures do not depend on how fast this computer is.`,
+fuller. The fleet part runs slower, by the ratio of --fleet-duration to --duration, because
+machines that come and go are more work for the control plane.
+
+The demo runs in real time, so its figures vary from run to run. On a computer that is too slow
+or busy, pods wait for the control plane too, and some end before they have a machine. If these
+are more than 5 % in the fleet part, the demo compares no bill and says so: use a longer
+--fleet-duration.`,
 		Example: `  supercargo demo
 
   # Watch it in a browser
@@ -176,8 +181,8 @@ func readDemoInput(flags demoFlags) (*demo.Input, error) {
 }
 
 // fleetPace is the duration of the replay on the fleet, as a multiple of that on the fixed cluster. One
-// CPU of two keeps up with it; at 1 the control plane falls behind, and waiting times and the bill
-// would depend on the computer instead of the fleet.
+// CPU of two keeps up with it. At 1 the control plane falls behind, and waiting times and the bill
+// depend more on the computer than on the fleet.
 const fleetPace = 2.5
 
 // readDemoProfiles adds the selected profiles, and the replay on a fleet with the last of them.

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/fit"
 )
 
@@ -173,7 +174,7 @@ func writePowerProfile(w io.Writer, p *fit.Power) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Fitted to %d samples, utilisation %.3g to %.3g. Mean error:\n", p.Samples, p.Seen.Least, p.Seen.Most)
+	fmt.Fprintf(&b, "# Fitted to %s, utilisation %.3g to %.3g. Mean error:\n", plural.Count(p.Samples, "sample"), p.Seen.Least, p.Seen.Most)
 	for _, line := range powerErrors(p) {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}

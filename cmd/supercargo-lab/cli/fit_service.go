@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/fit"
 )
 
@@ -156,7 +157,7 @@ func writeServicePatch(w io.Writer, s *fit.Service) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Fitted to %d samples, %g to %g replicas at %.6g to %.6g requests/s:\n", s.Samples, s.Replicas.Least, s.Replicas.Most, s.Rates.Least, s.Rates.Most)
+	fmt.Fprintf(&b, "# Fitted to %s, %g to %g replicas at %.6g to %.6g requests/s:\n", plural.Count(s.Samples, "sample"), s.Replicas.Least, s.Replicas.Most, s.Rates.Least, s.Rates.Most)
 	fmt.Fprintf(&b, "# mu_b %g requests/s, c %g, alpha %g%s; %s\n", s.Model.MuB, s.Model.C, s.Model.Alpha, alphaNote(s), serviceErrorText(s))
 	if s.Needed != nil {
 		fmt.Fprintf(&b, "# %s\n", neededText(s.Needed))
@@ -186,7 +187,7 @@ func serviceErrorText(s *fit.Service) string {
 }
 
 func neededText(n *fit.Needed) string {
-	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, with a response time of %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
+	return fmt.Sprintf("%s or more for %v at %g requests/s, with a response time of %.3g s by the model", plural.Count(n.Replicas, "replica"), n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
 }
 
 func printServiceFit(w io.Writer, s *fit.Service) error {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/test/kit/commandtest"
+	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 // TestCommandsPrintWhatTheyPrintedBefore compares with testdata/golden, byte for byte: the
@@ -24,4 +27,17 @@ func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 		{File: "workers.txt", Args: []string{"workers", "-f", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20"}},
 		{File: "workers.json", Args: []string{"workers", "-f", root + "scenarios/workers/blast.csv", "--start-workers", "3", "--max-workers", "20", "--law", "hpa-20", "-o", "json"}},
 	})
+}
+
+// TestThePageOfSimulationsShowsWhatItsSamplePrints: who starts with the sample compares.
+func TestThePageOfSimulationsShowsWhatItsSamplePrints(t *testing.T) {
+	const sample = "test/data/simulation/afternoon.yaml --policy default,supercargo"
+	code, stdout, stderr := supercargo(t, "", append([]string{"simulate", "-f"}, strings.Fields("../../../"+sample)...)...)
+	if code != command.ExitOK || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	page := string(testfile.Read(t, "../../../docs/simulation.md"))
+	if want := "    supercargo simulate -f " + sample + "\n\n```text\n" + stdout + "```\n"; !strings.Contains(page, want) {
+		t.Errorf("docs/simulation.md does not show\n%s", want)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/comparison"
 )
 
@@ -89,8 +90,8 @@ func (p *simulateProgress) line(elapsed time.Duration) string {
 	}
 	const width = 30
 	bar := int(width * done)
-	return fmt.Sprintf("[%s%s] %3.0f %%, %d of %d runs, %s left", strings.Repeat("#", bar), strings.Repeat(".", width-bar),
-		100*done, whole, len(p.parts), left)
+	return fmt.Sprintf("[%s%s] %3.0f %%, %d of %s, %s left", strings.Repeat("#", bar), strings.Repeat(".", width-bar),
+		100*done, whole, plural.Count(len(p.parts), "run"), left)
 }
 
 // end clears the bar.

@@ -425,7 +425,7 @@ func TestTheProgressLineSaysHowMuchIsDoneAndLeft(t *testing.T) {
 	}{
 		{[]float64{0, 0}, time.Second, "[..............................]   0 %, 0 of 2 runs, unknown left"},
 		{[]float64{1, 0.5, 0}, 30 * time.Second, "[###############...............]  50 %, 1 of 3 runs, 30s left"},
-		{[]float64{0.75}, 90 * time.Second, "[######################........]  75 %, 0 of 1 runs, 30s left"},
+		{[]float64{0.75}, 90 * time.Second, "[######################........]  75 %, 0 of 1 run, 30s left"},
 		{[]float64{1, 1}, time.Minute, "[##############################] 100 %, 2 of 2 runs, 0s left"},
 	} {
 		p := &simulateProgress{parts: tc.parts}

@@ -13,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Event is the kind of a row of a recording.
@@ -105,6 +107,12 @@ func (r *Row) Append(to []byte) []byte {
 	})
 	w.Flush()
 	return append(to, b.Bytes()...)
+}
+
+// Recordable reports whether a row can have a text of a pod as its category or architecture. Annotations and selectors
+// may have any text, but a row is one line of limited length.
+func Recordable(text string) bool {
+	return utf8.ValidString(text) && table.Printable(text, maxCategoryBytes)
 }
 
 func integer(n int64) string {
@@ -201,7 +209,9 @@ func recordedRow(t *table.Table) Row {
 	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, r.Class) {
 		t.BadCell("class", errors.New("must be batch, service or empty"))
 	}
-	t.CheckArch(r.Arch)
+	if !Recordable(r.Arch) { // a pod may require what is no architecture, and so run nowhere
+		t.BadCell("arch", fmt.Errorf("must be at most %d bytes without control characters", maxCategoryBytes))
+	}
 	if t.Cell("price_per_hour") != "" {
 		price := t.Number("price_per_hour", 1_000_000, table.RoundUp)
 		r.MicroDollarsPerHour = &price
@@ -271,6 +281,10 @@ func (r *Recording) Span() (from, to time.Duration) {
 // internal/runtimes uses the same value.
 const defaultRuntime = 10 * time.Minute
 
+// resolution is the resolution of the times at which Kubernetes says that pods start and end, and the shortest runtime.
+// A pod may end in the second of its start, or before it by another clock, and a service that runs for 0 s never ends.
+const resolution = time.Second
+
 // Workload returns the pods of a recording as a workload that begins with it, without those of
 // DaemonSets and of nodes themselves, and notes about what is unknown. A pod that existed before
 // the recording arrives at zero. A pod that had not ended runs for its declared runtime, but at
@@ -294,7 +308,7 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 			Item: packing.Item{Arrival: max(0, p.Time-from), Size: packing.Size{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}}, Class: p.Class, Category: p.Category, Arch: p.Arch,
 		}
 		began := max(p.Started, from)
-		seen := max(0, cmp.Or(p.Ended, to)-began)
+		seen := max(resolution, cmp.Or(p.Ended, to)-began)
 		switch {
 		case p.Started == 0 && p.Class == class.Batch:
 			q.Runtime = cmp.Or(p.Runtime, defaultRuntime)
@@ -309,16 +323,19 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 		pods, like = append(pods, q), append(like, p)
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for their declared runtime, else for %v", waiting, defaultRuntime))
+		notes = append(notes, fmt.Sprintf("%s had not started: %s declared runtime, else for %v", plural.Count(waiting, "batch pod"), runsFor(waiting), defaultRuntime))
 	}
 	if open > 0 {
-		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for their declared runtime, but at least for as long as they were observed", open))
+		notes = append(notes, fmt.Sprintf("%s had not ended: %s declared runtime, but at least for as long as %s observed", plural.Count(open, "batch pod"), runsFor(open), plural.Form(open, "it was", "they were")))
 	}
 	if never > 0 {
-		notes = append(notes, fmt.Sprintf("%d pods were deleted before they started, and are left out", never))
+		notes = append(notes, fmt.Sprintf("%s deleted before %s started, and %s left out", plural.Count(never, "pod")+plural.Form(never, " was", " were"), plural.Form(never, "it", "they"), plural.Form(never, "is", "are")))
 	}
 	return pods, like, notes
 }
+
+// runsFor begins a statement about the runtimes of n pods.
+func runsFor(n int) string { return plural.Form(n, "it runs for its", "they run for their") }
 
 // uniqueName returns the name, with a number as a suffix if it is taken.
 func uniqueName(name string, taken map[string]int) string {

@@ -102,11 +102,14 @@ func TestARecordingBecomesAWorkload(t *testing.T) {
 		{"it still runs, and has run for a part of what it says", []Row{at(-time.Minute, EventPod, "a", declared(time.Hour)), at(-time.Minute, EventStart, "a"), at(time.Minute, EventStop, "")},
 			[]Pod{{Item: packing.Item{Name: "a", Runtime: 59 * time.Minute}}}, "had not ended"},
 		{"it still runs, for longer than it says", []Row{at(0, EventPod, "a", declared(time.Second)), at(0, EventStart, "a"), at(time.Minute, EventStop, "")},
-			[]Pod{{Item: packing.Item{Name: "a", Runtime: time.Minute}}}, "had not ended"},
-		{"it still waits", []Row{at(0, EventPod, "a"), at(time.Minute, EventStop, "")}, []Pod{{Item: packing.Item{Name: "a", Runtime: 10 * time.Minute}}}, "had not started"},
-		{"it was deleted while it waited", []Row{at(0, EventPod, "a"), at(time.Minute, EventEnd, "a")}, nil, "deleted before they started"},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: time.Minute}}}, "1 batch pod had not ended: it runs for its declared runtime, but at least for as long as it was observed"},
+		{"it still waits", []Row{at(0, EventPod, "a"), at(time.Minute, EventStop, "")}, []Pod{{Item: packing.Item{Name: "a", Runtime: 10 * time.Minute}}}, "1 batch pod had not started: it runs for its declared runtime, else for 10m0s"},
+		{"it was deleted while it waited", []Row{at(0, EventPod, "a"), at(time.Minute, EventEnd, "a")}, nil, "1 pod was deleted before it started, and is left out"},
+		{"two were deleted while they waited", []Row{at(0, EventPod, "a"), at(0, EventPod, "b"), at(time.Minute, EventEnd, "a"), at(time.Minute, EventEnd, "b")}, nil, "2 pods were deleted before they started, and are left out"},
 		{"a service that continues", []Row{at(time.Second, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventStop, "")}, []Pod{{Item: packing.Item{Name: "a", Arrival: time.Second}}}, ""},
 		{"a service that went", []Row{at(0, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventEnd, "a")}, []Pod{{Item: packing.Item{Name: "a", Runtime: 58 * time.Second}}}, ""},
+		{"a service that went in the second in which it came does not run forever", []Row{at(0, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(2*time.Second, EventEnd, "a")}, []Pod{{Item: packing.Item{Name: "a", Runtime: time.Second}}}, ""},
+		{"a pod whose node's clock is ahead", []Row{at(0, EventPod, "a"), at(5*time.Second, EventStart, "a"), at(2*time.Second, EventEnd, "a")}, []Pod{{Item: packing.Item{Name: "a", Runtime: time.Second}}}, ""},
 		{"three of a name, and one with the name that the second would get", []Row{
 			at(1*time.Second, EventPod, "a", service, named("x")), at(2*time.Second, EventPod, "b", service, named("x-2")), at(3*time.Second, EventPod, "c", service, named("x")), at(4*time.Second, EventPod, "d", service, named("x")),
 		}, []Pod{{Item: packing.Item{Name: "x", Arrival: time.Second}}, {Item: packing.Item{Name: "x-2", Arrival: 2 * time.Second}}, {Item: packing.Item{Name: "x-3", Arrival: 3 * time.Second}}, {Item: packing.Item{Name: "x-4", Arrival: 4 * time.Second}}}, ""},
@@ -143,12 +146,24 @@ func TestARecordingIsATrace(t *testing.T) {
 	}
 }
 
+// TestARecordingIsReadWhateverArchitectureAPodRequires: one pod that can run nowhere does not make a week unreadable.
+func TestARecordingIsReadWhateverArchitectureAPodRequires(t *testing.T) {
+	for _, arch := range []string{"x86_64", "ARM", "arm64-v8", strings.Repeat("a", 253)} {
+		rec := recorded(at(0, EventPod, "p", func(r *Row) { r.Arch = arch }))
+		got, err := ReadRecording("r.csv", bytes.NewReader(written(rec)))
+		if err != nil || got.Rows[1].Arch != arch {
+			t.Errorf("%s: rows %v, %v", arch, got, err)
+		}
+	}
+}
+
 func TestRowsThatAreNoneAreRefusedWithTheirLine(t *testing.T) {
 	for name, line := range map[string]string{
 		"an event":  "1,vanish,x" + strings.Repeat(",", 14),
 		"a class":   "1,pod,x,n,x,,,idle" + strings.Repeat(",", 9),
 		"a weight":  "1,pod,x,n,x,,,,,,,,2,,,,",
 		"a price":   "1,node,x,,x,,,,,,,,,,f,-1,",
+		"no line":   "1,pod,x,n,x,,,,,,a\tb,,,,,,",
 		"a time":    "soon,pod,x" + strings.Repeat(",", 14),
 		"too short": "1,pod,x",
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // The laws' names in the catalogue.
@@ -143,10 +144,10 @@ func (c Config) recommend(o law.Observation) (int, string) {
 		count += o.Starting()
 		ratio *= float64(o.Ready) / float64(count)
 		if ratio <= 1+c.Tolerance {
-			return o.Desired, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
+			return o.Desired, fmt.Sprintf("utilisation %.4g %%, and %s starting", o.Utilization, plural.Count(o.Starting(), "replica")+plural.Form(o.Starting(), " is", " are"))
 		}
 	}
-	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target)
+	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %s, target %.4g %%", o.Utilization, plural.Count(o.Ready, "replica"), c.Target)
 }
 
 // DecidePaper implements the HPA of the DHPA paper: ⌈R·x/target⌉, unless a cool-down has not passed.
@@ -167,7 +168,7 @@ func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if n != o.Desired {
 		m.ScaledAt, m.Grew = o.At, n > o.Desired
 	}
-	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, target %.4g %%", o.Utilization, o.Ready, c.Target))
+	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %s, target %.4g %%", o.Utilization, plural.Count(o.Ready, "replica"), c.Target))
 }
 
 // ceiling rounds up, but ignores floating-point error above a whole number.
