@@ -148,7 +148,7 @@ func (b *board) compute(now time.Time) error {
 	b.due, b.computed = false, now
 	snapshot := b.from.snapshot()
 	snapshot.Audit, snapshot.Prices = b.books.last(snapshot.Nodes)
-	snapshot.Cycle, snapshot.Decisions = b.Cycle, b.decisions
+	snapshot.Cycle, snapshot.Decisions, snapshot.NoAudits = b.Cycle, b.decisions, b.AuditInterval <= 0
 	page := status.Of(snapshot, now)
 	b.decisions = page.Decisions
 	var err error

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // mostDecisions is the maximum number of decisions and Events.
@@ -110,7 +111,7 @@ func fleetTerms(d *v1alpha1.FleetDecision) []string {
 	add := func(format string, args ...any) { terms = append(terms, fmt.Sprintf(format, args...)) }
 	for i := range d.Buys {
 		b := &d.Buys[i]
-		add("buy %d %s for %d pods: %s", b.Count, b.Flavor, b.Pods, b.Reason)
+		add("buy %d %s for %s: %s", b.Count, b.Flavor, plural.Count(b.Pods, "pod"), b.Reason)
 		if b.DollarsUntilEmpty != "" {
 			add("%s: $%s/h each, %s to start, paid for %s in all: $%s until empty", b.Flavor, b.PricePerHour, span(b.StartSeconds), span(b.BilledSeconds), b.DollarsUntilEmpty)
 		}
@@ -149,7 +150,7 @@ func rejections(all []v1alpha1.Rejection) []string {
 func doing(i *v1alpha1.FleetIntent) string {
 	var parts []string
 	for _, o := range i.Orders {
-		parts = append(parts, fmt.Sprintf("%s from %d to %d machines", o.Flavor, o.From, o.To))
+		parts = append(parts, fmt.Sprintf("%s from %d to %s", o.Flavor, o.From, plural.Count(o.To, "machine")))
 	}
 	for _, r := range i.Releases {
 		parts = append(parts, fmt.Sprintf("release %d of %s", len(r.Machines), r.Flavor))
@@ -161,7 +162,7 @@ func doing(i *v1alpha1.FleetIntent) string {
 func OfPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
 	shown := Decision{
 		Key: fmt.Sprintf("ReplicaPolicy/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "ReplicaPolicy " + name, Mode: string(d.Mode),
-		Summary: fmt.Sprintf("from %d to %d replicas", d.From, d.To), Terms: d.Reasons, Open: d.Measured == nil,
+		Summary: fmt.Sprintf("from %d to %s", d.From, plural.Count(d.To, "replica")), Terms: d.Reasons, Open: d.Measured == nil,
 	}
 	measured := d.Measured
 	if measured == nil {
@@ -187,16 +188,16 @@ func OfPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
 func OfPool(name string, d *v1alpha1.WorkerDecision) Decision {
 	shown := Decision{
 		Key: fmt.Sprintf("WorkerPool/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "WorkerPool " + name, Mode: string(d.Mode),
-		Summary: fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason), Open: d.MeasuredReady == nil,
+		Summary: fmt.Sprintf("drain %s: %s", plural.Count(len(d.Drain), "worker"), d.Reason), Open: d.MeasuredReady == nil,
 	}
 	if d.Add > 0 {
-		what := "workers"
+		what := plural.Count(d.Add, "worker")
 		if d.Flavor != "" {
 			what += " of flavor " + d.Flavor
 		}
-		shown.Summary = fmt.Sprintf("add %d %s: %s", d.Add, what, d.Reason)
+		shown.Summary = fmt.Sprintf("add %s: %s", what, d.Reason)
 	}
-	shown.Terms = append([]string{fmt.Sprintf("%d tasks waited, %d were expected to wait at the end of the initialisation time", d.Waiting, d.WaitingThen)}, rejections(d.Rejected)...)
+	shown.Terms = append([]string{fmt.Sprintf("%s waited, %d %s expected to wait at the end of the initialisation time", plural.Count(d.Waiting, "task"), d.WaitingThen, plural.Form(d.WaitingThen, "was", "were"))}, rejections(d.Rejected)...)
 	if d.ExpectedReady != nil || d.MeasuredReady != nil {
 		shown.Outcomes = []Outcome{{"done after", cmp.Or(duration(d.ExpectedReady), "–"), duration(d.MeasuredReady)}}
 	}

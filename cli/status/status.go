@@ -30,10 +30,11 @@ type Snapshot struct {
 	Events []*eventsv1.Event
 	// Decisions are earlier decisions: the status of an object has only the last one.
 	Decisions []Decision
-	// Prices are the prices of nodes, by name. A node that is missing has not been priced yet.
+	// Prices are the prices of nodes, by name; nil before they are read.
 	Prices map[string]Price
-	// Audit is the last audit of the cluster; nil before the first.
-	Audit *Audit
+	// Audit is the last audit of the cluster; nil before the first. NoAudits reports that there will be none.
+	Audit    *Audit
+	NoAudits bool
 	// Cycle is the width of a time bin.
 	Cycle time.Duration
 }

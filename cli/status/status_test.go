@@ -477,7 +477,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	for _, d := range page.Decisions {
 		got = append(got, fmt.Sprintf("%s: %s; %v", d.Object, d.Summary, d.Outcomes))
 	}
-	if diff := cmp.Diff([]string{"WorkerPool g/b: add 1 workers of flavor large: 3 tasks wait; [{done after 1m0s }]", "WorkerPool g/a: drain 2 workers: nothing waits; [{done after – 1s}]"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"WorkerPool g/b: add 1 worker of flavor large: 3 tasks wait; [{done after 1m0s }]", "WorkerPool g/a: drain 2 workers: nothing waits; [{done after – 1s}]"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -28,8 +28,9 @@ type Summary struct {
 	Watts   float64 `json:"watts"`
 	Powered int     `json:"powered"`
 	// CycleSeconds is the width of a time bin.
-	CycleSeconds float64 `json:"cycleSeconds"`
-	Audit        *Audit  `json:"audit,omitempty"`
+	CycleSeconds float64   `json:"cycleSeconds"`
+	Audit        *Audit    `json:"audit,omitempty"`
+	Says         Sentences `json:"says"`
 }
 
 // Audit is what the same pods could cost, as in `supercargo audit`.
@@ -51,6 +52,8 @@ type Audit struct {
 	// if pods use the CPU that they request; nil if there is no such type. It is a bound of its own: the
 	// machines of Bound may draw more.
 	BoundWatts *float64 `json:"boundWatts,omitempty"`
+	// Changed reports whether Now is no longer what the cluster costs.
+	Changed bool `json:"changed,omitempty"`
 	// Source describes the prices of machines for sale.
 	Source string   `json:"source"`
 	Notes  []string `json:"notes,omitempty"`
@@ -103,6 +106,12 @@ func summary(s *Snapshot, p *Page) Summary {
 	sum.DollarsPerMonth = audit.HoursPerMonth * sum.Dollars
 	sum.CPU, sum.Memory = audit.Share(requestedCPU, cpu), audit.Share(requestedMemory, memory)
 	sum.Pending = countPending(s.Pods)
+	if sum.Audit != nil {
+		with := *sum.Audit
+		with.Changed = sum.changedSince(&with)
+		sum.Audit = &with
+	}
+	sum.Says = sum.sentences(s.Prices != nil, !s.NoAudits)
 	return sum
 }
 

@@ -47,7 +47,7 @@ func TestADashboardWithoutACurrentClusterAssertsNothing(t *testing.T) {
 				if strings.Contains(text, "{since}") || strings.Contains(text, "Invalid Date") {
 					t.Errorf("it says:\n%s", text)
 				}
-				for _, absence := range []string{"No pod waits", "none waits"} {
+				for _, absence := range []string{"No pod waits", "None waits"} {
 					if said, may := strings.Contains(text, absence), tc.said.State == connection.Live; said != may {
 						t.Errorf("it says %q: %v, want %v:\n%s", absence, said, may, text)
 					}
@@ -93,10 +93,26 @@ func TestASilentDashboardIsFoundWithinTheBound(t *testing.T) {
 	state := func(heard, now int) string {
 		return ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf({ said: { state: "live", label: "live" }, heard: %d, now: %d }); return s.state + " " + s.at })()`, heard, now))
 	}
-	p.until(t, `(import("./state.js").then((m) => (window.stateOf = m.stateOf)), window.stateOf !== undefined)`)
+	p.until(t, `(import("./state.js").then((m) => (window.stateOf = m.stateOf)), import("./text.js").then((m) => (window.clock = m.clock)), window.stateOf !== undefined && window.clock !== undefined)`)
 	for silence, want := range map[int]string{0: "live 100000", 8000: "live 108000", 8001: "stale 100000"} {
 		if got := state(100_000, 100_000+silence); got != want {
 			t.Errorf("after %d ms of silence: %s, want %s", silence, got, want)
+		}
+	}
+	// What the page itself says of its connection, and what must be true for it.
+	for _, tc := range []struct{ what, asked, want string }{
+		{"nothing was heard yet", "{ heard: 0, now: 1 }", "connecting|"},
+		{"nothing was ever heard, and the connection is broken", "{ heard: 0, now: 1, cut: true }", "no connection|This page gets no answer from the dashboard. Nothing is known about the cluster. It tries again by itself."},
+		{"the server is another one", "{ heard: 0, now: 1, stopped: true }", "no connection|The dashboard has stopped. Nothing is known about the cluster. Start it again, and open the address that it prints."},
+		{"the server beats, and says nothing of a cluster", "{ heard: 1, now: 1 }", "connecting|"},
+		{"the cluster is current", `{ said: { state: "live", label: "live" }, heard: 1, now: 1 }`, "live|"},
+		{"the connection broke at 100 s", `{ said: { state: "live", label: "live" }, heard: 100000, now: 100000, cut: true }`, "stale since T|This page gets no answer from the dashboard. The figures are from T. It tries again by itself."},
+		{"the figures were old before", `{ said: { state: "unreachable", since: 90000, label: "x" }, heard: 100000, now: 100000, cut: true }`, "stale since U|This page gets no answer from the dashboard. The figures are from U. It tries again by itself."},
+		{"it was stopped", `{ said: { state: "live", label: "live" }, heard: 100000, now: 100000, stopped: true }`, "stale since T|The dashboard has stopped. The figures are from T. Start it again, and open the address that it prints."},
+	} {
+		got := ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf(%s); return (s.label + "|" + s.line).replaceAll(window.clock(100000), "T").replaceAll(window.clock(90000), "U") })()`, tc.asked))
+		if want := strings.ReplaceAll(tc.want, "U", ask[string](t, p, `window.clock(100000) === window.clock(90000) ? "T" : "U"`)); got != want {
+			t.Errorf("%s: it says %q, want %q", tc.what, got, want)
 		}
 	}
 	if limit := int(connection.Found / time.Millisecond); state(100_000, 100_000+limit) != "stale 100000" {

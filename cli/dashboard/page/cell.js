@@ -28,7 +28,7 @@ export const fill = (cell, n, share, resource, table) => {
   const pods = n.pods.length + (n.morePods ?? 0);
   const condition = conditionOf(n);
   const known = n.dollars !== undefined;
-  const price = known ? `${dollars(n.dollars)}/h` : "no price";
+  const price = known ? `${dollars(n.dollars)}/h` : n.unpriced ? "no price" : "";
   const texts = {
     name: n.name, type: n.type ?? "", zone: n.zone ?? "", sold: n.capacityType ?? "", pool: n.pool ?? "", condition, used: percent(share),
     pods: table ? count(pods) : plural(pods, "pod"), price: table && known ? dollars(n.dollars) : price, monthly: known ? dollarsOfMonth(n.dollarsPerMonth) : "",
@@ -39,5 +39,5 @@ export const fill = (cell, n, share, resource, table) => {
   }
   const said = [n.name, n.type, condition, plural(pods, "pod")].filter(Boolean).join(", ");
   const where = [n.zone && `zone ${n.zone}`, n.capacityType, n.pool && `pool ${n.pool}`].filter(Boolean).map((text) => ", " + text).join("");
-  cell.setAttribute("aria-label", `${said}, ${percent(share)} of ${resource === "cpu" ? "CPU" : "memory"} requested, ${price}${where}`);
+  cell.setAttribute("aria-label", `${said}, ${percent(share)} of ${resource === "cpu" ? "CPU" : "memory"} requested${price && ", " + price}${where}`);
 };

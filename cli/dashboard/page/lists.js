@@ -36,18 +36,18 @@ const requests = (p) => {
 
 const titled = (element, title) => Object.assign(element, { title });
 
-const waits = (since, now) => `waiting for up to ${span(now / 1000 - since)}`;
+const waits = (since, now, pods) => `waiting for ${pods === 1 ? "" : "up to "}${span(now / 1000 - since)}`;
 
 // age lets the waiting times go on.
 export const age = (now) => {
-  for (const e of document.querySelectorAll("#pending [data-since]")) say(e, waits(Number(e.dataset.since), now));
+  for (const e of document.querySelectorAll("#pending [data-since]")) say(e, waits(Number(e.dataset.since), now, Number(e.dataset.pods)));
 };
 
 export const pending = (items, state, known) => {
   absence("no-pending", items, known, state, "No pod waits for a node.", "No pod waited for a node", "Not known.");
   list($("pending"), items.sort((a, b) => b.pods - a.pods), (p) => {
-    const waiting = el("span", "quiet", waits(p.since, state.at));
-    waiting.dataset.since = p.since;
+    const waiting = el("span", "quiet", waits(p.since, state.at, p.pods));
+    Object.assign(waiting.dataset, { since: p.since, pods: p.pods });
     return el("article", "row warn",
       el("p", "line", el("b", "", plural(p.pods, "pod")), waiting),
       titled(el("p", "", p.short ?? p.reason), p.reason),
@@ -118,8 +118,8 @@ export const migrations = (items) => section("migrations", items.sort((a, b) => 
 export const policies = (items) => section("policies", items, (p) => card(p.name, [p.law, p.mode],
   el("p", "quiet", p.target),
   dl([
-    ["Requests per second", p.rate ?? ""], ["Response time", p.responseTime ? p.responseTime + (p.slo ? ` (keep ${p.slo})` : "") : ""],
-    ["Inside", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
+    ["Requests per second", p.rate ?? ""], ["Response time", p.responseTime ? p.responseTime + (p.slo ? ` (target ${p.slo})` : "") : ""],
+    ["Requests in progress", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
     ["Replicas", `${p.ready} of ${p.spec} ready`], ["Desired", p.desired ? `${p.desired} (${p.min} to ${p.max})` : "not decided yet"],
   ]),
   p.overSLO ? el("p", "conditions", "The response time exceeds the target.") : null,

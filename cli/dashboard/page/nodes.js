@@ -99,7 +99,7 @@ const sum = () => {
   const priced = shown.filter((n) => n.dollars !== undefined);
   const perHour = priced.reduce((all, n) => all + n.dollars, 0);
   const perMonth = priced.reduce((all, n) => all + n.dollarsPerMonth, 0);
-  const missing = shown.length - priced.length;
+  const missing = shown.filter((n) => n.unpriced).length;
   return [`${count(shown.length)} of ${plural(all.length, "node")}`, priced.length && `${dollars(perHour)}/h, ${dollarsOfMonth(perMonth)}/month`, missing && `${count(missing)} without a price`].filter(Boolean).join(", ");
 };
 

@@ -17,48 +17,46 @@ export const notes = (all) => {
 };
 
 export const show = (s, state) => {
-  const unpriced = s.nodes - s.priced;
+  const live = state.state === "live";
   say($("dollars"), s.priced ? dollars(s.dollars) : "–");
   say($("month"), s.priced ? dollarsOfMonth(s.dollarsPerMonth) : "–");
-  say($("priced"), s.priced === 0 ? "no node has a known price" : unpriced ? `${plural(unpriced, "node")} without a price ${unpriced === 1 ? "is" : "are"} not in it` : `all ${plural(s.nodes, "node")}`);
+  say($("priced"), s.says.priced);
   bills(s);
   say($("watts"), s.powered ? watts(s.watts) : "–");
-  say($("powered"), s.powered ? `modelled from what pods request, of ${s.powered === s.nodes ? "all" : count(s.powered) + " of " + count(s.nodes)} nodes` : "no machine type with a known power");
+  say($("powered"), s.says.powered);
   say($("node-count"), count(s.nodes));
-  say($("node-states"), [`${count(s.ready)} ready`, s.empty && `${count(s.empty)} empty`].filter(Boolean).join(", "));
+  say($("node-states"), s.says.nodes);
   say($("pod-count"), count(s.pods));
-  say($("pod-states"), s.pending ? `${count(s.pending)} more ${s.pending === 1 ? "waits" : "wait"} for a node` : state.state === "live" ? "none waits for a node" : "none waited for a node");
+  say($("pod-states"), live ? s.says.pending : s.says.waited);
   const meters = JSON.stringify([s.requestedCPU, s.requestedMemory]);
   if ($("requested").shown !== meters) {
     $("requested").shown = meters;
     $("requested").replaceChildren(meter("CPU", s.requestedCPU), meter("Memory", s.requestedMemory));
   }
-  document.title = `${state.state === "live" ? (s.priced ? dollars(s.dollars) + "/h · " : "") : state.label + " · "}Supercargo`;
+  document.title = `${live ? (s.priced ? dollars(s.dollars) + "/h · " : "") : state.label + " · "}Supercargo`;
 };
 
 // bills sets what the pods could cost. What they cost when that was computed is a row of its own only if it is no longer
 // what they cost now.
 const bills = (s) => {
   const a = s.audit;
-  const text = JSON.stringify([a ?? null, s.dollars, s.priced]);
+  const text = JSON.stringify([a ?? null, s.says.audit]);
   if ($("bills").shown === text) return;
   $("bills").shown = text;
-  if (!a || !a.at) {
+  say($("audited"), s.says.audit.replaceAll("{at}", clock(1000 * (a?.at ?? 0))));
+  if (!a?.at) {
     $("bills").replaceChildren();
-    say($("audited"), a?.error ? `The possible cost is unknown: ${a.error}` : "The possible cost is being computed.");
     return;
   }
-  const changed = dollars(a.now.dollars) !== dollars(s.dollars) || a.now.nodes !== s.priced;
   const most = Math.max(a.now.dollars, a.homogeneous?.dollars ?? 0, 1e-9);
   const row = (name, bill) => billRow(name, bill, bill.dollars / most);
   $("bills").replaceChildren(
-    ...(changed ? [row("At the audit", a.now)] : []),
+    ...(a.changed ? [row("At the audit", a.now)] : []),
     row("Moving pods alone", a.moved),
     ...(a.homogeneous ? [row("One machine type", a.homogeneous)] : []),
     row("Cheapest found", a.cheapest),
     row("Lower bound", { dollars: a.bound, dollarsPerMonth: a.boundPerMonth, watts: a.boundWatts }),
   );
-  say($("audited"), `${a.error ? "Not updated: " + a.error + ". " : ""}The possible cost is as of ${clock(1000 * a.at)}, at ${a.source}.${changed ? " The nodes or their prices have changed since." : ""}`);
 };
 
 // billRow is what machines cost, and how much that is beside the most.

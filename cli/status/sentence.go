@@ -1,0 +1,123 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"supercargo.dev/supercargo/internal/text/plural"
+)
+
+// Sentences say what figures mean. {at} stands for the time of the audit, which each reader shows by his own clock.
+type Sentences struct {
+	// Priced is about Dollars, Powered about Watts, Nodes about the number of nodes.
+	Priced  string `json:"priced"`
+	Powered string `json:"powered"`
+	Nodes   string `json:"nodes"`
+	// Pending is about the pods without a node, and Waited is the same of the past.
+	Pending string `json:"pending"`
+	Waited  string `json:"waited"`
+	// Audit is about what the pods could cost.
+	Audit string `json:"audit"`
+}
+
+// sentences returns what to say of a summary. What was not read is not asserted: priced reports whether prices of
+// nodes were read, and audits whether there are audits.
+func (s *Summary) sentences(priced, audits bool) Sentences {
+	return Sentences{
+		Priced: s.pricedSentence(priced), Powered: s.poweredSentence(), Nodes: s.nodesSentence(), Audit: s.auditSentence(audits),
+		Pending: s.pendingSentence("waits", "wait"), Waited: s.pendingSentence("waited", "waited"),
+	}
+}
+
+func (s *Summary) pricedSentence(read bool) string {
+	switch left := s.Nodes - s.Priced; {
+	case s.Nodes == 0:
+		return "There are no nodes."
+	case !read && s.Audit != nil && s.Audit.Error != "":
+		return "Prices could not be read."
+	case !read:
+		return "Prices are being read."
+	case s.Priced == 0:
+		return plural.Form(s.Nodes, "The only node has no known price.", "No node has a known price.")
+	case left > 0:
+		return fmt.Sprintf("%s of %s %s no known price and %s not included.", grouped(left), count(s.Nodes, "node"), plural.Form(left, "has", "have"), plural.Form(left, "is", "are"))
+	}
+	return plural.Form(s.Nodes, "For the only node.", fmt.Sprintf("For all %s.", count(s.Nodes, "node")))
+}
+
+func (s *Summary) poweredSentence() string {
+	switch {
+	case s.Nodes == 0:
+		return ""
+	case s.Powered == 0:
+		return plural.Form(s.Nodes, "The power of the node's machine type is unknown.", "The power of the nodes' machine types is unknown.")
+	case s.Powered < s.Nodes:
+		return fmt.Sprintf("Modelled from what pods request. The model covers %s of %s.", grouped(s.Powered), count(s.Nodes, "node"))
+	}
+	return "Modelled from what pods request, for " + plural.Form(s.Nodes, "the only node.", fmt.Sprintf("all %s.", count(s.Nodes, "node")))
+}
+
+func (s *Summary) nodesSentence() string {
+	switch {
+	case s.Nodes == 0:
+		return ""
+	case s.Empty > 0:
+		return fmt.Sprintf("%s ready, %s empty", grouped(s.Ready), grouped(s.Empty))
+	}
+	return grouped(s.Ready) + " ready"
+}
+
+func (s *Summary) pendingSentence(one, many string) string {
+	more := ""
+	switch {
+	case s.Pending == 0:
+		return fmt.Sprintf("None %s for a node.", one)
+	case s.Pods > 0:
+		more = " more"
+	}
+	return fmt.Sprintf("%s%s %s for a node.", grouped(s.Pending), more, plural.Form(s.Pending, one, many))
+}
+
+func (s *Summary) auditSentence(audits bool) string {
+	a := s.Audit
+	switch {
+	case a == nil && !audits:
+		return "The possible cost is not computed, because --audit-interval is 0."
+	case a == nil:
+		return "The possible cost is being computed."
+	case a.At == 0:
+		return "The possible cost is unknown: " + a.Error
+	}
+	text := fmt.Sprintf("The possible cost is as of {at}, at %s.", a.Source)
+	if a.Changed {
+		text += " The nodes or their prices have changed since."
+	}
+	if a.Error != "" {
+		text = "Not updated: " + a.Error + ". " + text
+	}
+	return text
+}
+
+// changedSince reports whether the cluster no longer costs what it did at an audit.
+func (s *Summary) changedSince(a *Audit) bool {
+	const micro = 1e-6
+	return a.At != 0 && (a.Now.Nodes != s.Priced || math.Abs(a.Now.Dollars-s.Dollars) > micro/2)
+}
+
+// count returns a number with its noun, which is given in the singular: "5,000 nodes".
+func count(n int, noun string) string { return grouped(n) + " " + plural.Noun(n, noun) }
+
+// grouped returns a number with a comma after each three digits from the right. It is not negative.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
