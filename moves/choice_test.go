@@ -124,7 +124,7 @@ func TestAMoveSaysWhatItsAlternativesCost(t *testing.T) {
 			t.Errorf("pod %s: %q, want %q", m.Pod, m.Reason, want[i])
 		}
 	}
-	if !strings.Contains(d.Reason, "20% utilised, and 1 of its 2 pods end within 50s and the others fit on other nodes; saves $19.000000 for $0.074000") {
+	if !strings.Contains(d.Reason, "20% utilised, and 1 of its 2 pods ends within 50s and the other fits on another node; saves $19.000000 for $0.074000") {
 		t.Errorf("reason %q", d.Reason)
 	}
 }

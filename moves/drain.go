@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // drain plans the drain of a node and reserves the room that it needs.
@@ -62,7 +63,7 @@ func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 	r.bought[best.Name]++
 	r.budget.spend(len(n.Pods))
 	r.byName[n.Name].leaving = true
-	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
+	reason := fmt.Sprintf("%.0f%% utilised, and %s holds %s for less", 100*r.config.Utilization(n), best.Name, plural.Part(len(n.Pods), len(n.Pods), "pod"))
 	return cluster.Drain{
 		Node: n.Name, Method: r.config.Method, Reason: reason,
 		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "replaces " + n.Name},
@@ -294,10 +295,17 @@ func podsFit(pods int) string {
 
 // what describes what happens to the pods of the node if gone of them move.
 func (e *drainPlan) what(gone int, leave time.Duration) string {
-	if gone == len(e.n.Pods) {
+	pods := len(e.n.Pods)
+	end := fmt.Sprintf("%s %s within %v", plural.Part(pods-gone, pods, "pod"), plural.Form(pods-gone, "ends", "end"), leave.Round(time.Second))
+	switch gone {
+	case pods:
 		return podsFit(gone)
+	case 0:
+		return end
+	case 1:
+		return end + " and the other fits on another node"
 	}
-	return fmt.Sprintf("%d of its %d pods end within %v and the others fit on other nodes", len(e.n.Pods)-gone, len(e.n.Pods), leave.Round(time.Second))
+	return end + " and the others fit on other nodes"
 }
 
 // whyMoved compares the methods for a pod that moves.

@@ -95,7 +95,7 @@ func TestAnExchangeSaysWhatItIsAbout(t *testing.T) {
 		Buy:    []cluster.Purchase{{Flavor: "small", Class: "any", Pods: []string{"p"}, Reason: "replaces a"}},
 		Moves:  []cluster.Move{{Pod: "q", Target: "b", Method: cluster.Evict}},
 		Leave:  []cluster.Move{{Pod: "p", Method: cluster.Evict}},
-		Reason: "1 machines for 1, and room on other nodes for 1 pods: saves $40.0000 an hour, and until 1h0m0s from now $40.0000 for $0.0000",
+		Reason: "1 machine for 1, and room on other nodes for 1 pod: saves $40.0000 an hour, and until 1h0m0s from now $40.0000 for $0.0000",
 	}}
 	if diff := cmp.Diff(want, Exchange(s, c, thrifty)); diff != "" {
 		t.Errorf("exchanges (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // offer is an exchange that pays.
@@ -381,15 +382,20 @@ func (t *trial) leaveFor(machines []machine) []cluster.Move {
 
 // what describes the exchange.
 func (o *offer) what() string {
-	switch {
-	case len(o.waiting) > 0:
-		return fmt.Sprintf("%d machines for %d, room on other nodes for %d pods, and %d pods end within %v", len(o.machines), len(o.set), len(o.moved),
-			len(o.waiting), o.leave.Round(time.Second))
-	case len(o.machines) == 0:
-		return fmt.Sprintf("the %d pods of %d machines fit on other nodes", len(o.moved), len(o.set))
-	case len(o.moved) == 0:
-		return fmt.Sprintf("%d machines for %d", len(o.machines), len(o.set))
-	default:
-		return fmt.Sprintf("%d machines for %d, and room on other nodes for %d pods", len(o.machines), len(o.set), len(o.moved))
+	var all []string
+	if len(o.machines) > 0 {
+		all = append(all, fmt.Sprintf("%s for %d", plural.Count(len(o.machines), "machine"), len(o.set)))
+	} else {
+		all = append(all, "no machine for "+plural.Count(len(o.set), "machine"))
 	}
+	if n := len(o.moved); n > 0 {
+		all = append(all, "room on other nodes for "+plural.Count(n, "pod"))
+	}
+	if n := len(o.waiting); n > 0 {
+		all = append(all, fmt.Sprintf("%s %s within %v", plural.Count(n, "pod"), plural.Form(n, "ends", "end"), o.leave.Round(time.Second)))
+	}
+	if last := len(all) - 1; last > 0 {
+		all[last] = "and " + all[last]
+	}
+	return strings.Join(all, ", ")
 }

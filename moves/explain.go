@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // mostKept is the maximum number of nodes that [Planner.Plan] explains.
@@ -40,7 +41,7 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	case n.Kept:
 		return cmp.Or(n.KeptFor, "it must be kept")
 	case n.Incoming > 0:
-		return fmt.Sprintf("%d pods are moving to it", n.Incoming)
+		return fmt.Sprintf("%s %s moving to it", plural.Count(n.Incoming, "pod"), plural.Form(n.Incoming, "is", "are"))
 	case lasted < p.config.after(n):
 		return fmt.Sprintf("under-used for %v, less than the required %v", lasted.Round(time.Second), p.config.after(n))
 	default:
@@ -68,7 +69,7 @@ func (r *planning) notePrice(n *cluster.Node, best *choice) {
 	}
 	moving := ""
 	if waiting := len(n.Pods) - len(best.methods); waiting > 0 {
-		moving = fmt.Sprintf(" by moving %d pods and waiting for %d", len(best.methods), waiting)
+		moving = fmt.Sprintf(" by moving %s and waiting for %d", plural.Count(len(best.methods), "pod"), waiting)
 	}
 	margin := ""
 	if saves > costs {
@@ -84,7 +85,7 @@ func dollars(microDollars int64, digits int) string {
 	return fmt.Sprintf("$%.*f", digits, float64(microDollars)/1e6)
 }
 
-// noteNowhere records how many pods of a node fit nowhere else, and what the other nodes lack for the first of them.
+// noteNowhere records how many pods of a node find no place when all leave together, and what the other nodes lack for the first of them.
 func (t *trial) noteNowhere(n *cluster.Node) {
 	if t.why == nil {
 		return
@@ -122,5 +123,9 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	if len(lacks) > 0 {
 		others = ": of the nodes open to " + pod.Name + ", " + strings.Join(lacks, ", ")
 	}
-	t.note(n, "%d of its %d pods fit on no other node%s", len(t.left), len(n.Pods), others)
+	after := ""
+	if len(t.left) < len(n.Pods) { // each may fit alone
+		after = " once the others have moved"
+	}
+	t.note(n, "%s %s on no other node%s%s", plural.Part(len(t.left), len(n.Pods), "pod"), plural.Form(len(t.left), "fits", "fit"), after, others)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Measure is how the utilisation of a node is calculated from the requests.
@@ -146,7 +147,7 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
 			room.leaving = true
 		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
-			r.note(n, "the limit of %d machines is reached", p.config.Limit)
+			r.note(n, "the limit of %s is reached", plural.Count(p.config.Limit, "machine"))
 		case r.budget.spent():
 			r.note(n, "the limit of %d machines at the same time is reached", p.config.Budget.Machines)
 		default:

@@ -368,7 +368,7 @@ func TestReasonsSayWhatAPersonWantsToKnow(t *testing.T) {
 	}
 	s = state(node("a", job("p", 1, 2)))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(4, 4), Arch: "amd64"}}
-	if got, want := NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0].Reason, "15% utilised, and small holds its 1 pods for less"; got != want {
+	if got, want := NewPlanner(DrainConfig{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0].Reason, "15% utilised, and small holds its pod for less"; got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func decidedPurchase(o v1alpha1.FleetOrder, fleet *fleetdecide.FleetDecision) v1
 	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
 	var bought []purchase.Machine
 	for _, m := range fleet.Plan.Machines {
-		if m.Flavor == o.Flavor {
+		if m.Flavor == o.Flavor && len(bought) < int(d.Count) { // a limit may allow only the first ones
 			d.Pods += int32(len(m.Pods))
 			bought = append(bought, m)
 		}
@@ -168,9 +169,15 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 		}
 		part := fmt.Sprintf("%s %s", verb, strings.Join(what, ", "))
 		if fleet.Exchange == nil {
-			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", pods, d.PricePerHour, d.LowerBoundPerHour)
+			part += fmt.Sprintf(" for %s at $%s/h", plural.Count(pods, "pod"), d.PricePerHour)
+			if d.LowerBoundPerHour != "" {
+				part += fmt.Sprintf(" (bound $%s/h)", d.LowerBoundPerHour)
+			}
 		}
 		parts = append(parts, part)
+		if left := planned(fleet) - pods; fleet.Exchange == nil && left > 0 && len(d.Buys) < maxListed {
+			parts = append(parts, "this round orders no machine for "+plural.Count(left, "other pod"))
+		}
 		if roomy := fleet.Roomy(); roomy > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s room without new machines", plural.Count(roomy, "pod"), plural.Form(roomy, "has", "have")))
 		}
@@ -179,17 +186,35 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 		}
 	}
 	if w := fleet.Deferral; w != nil {
-		parts = append(parts, fmt.Sprintf("%d pods wait for room that becomes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
+		parts = append(parts, fmt.Sprintf("%s %s for room that becomes free, which saves $%s", plural.Count(len(w.Pods), "pod"), plural.Form(len(w.Pods), "waits", "wait"), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
-		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)
+		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// named names the released machines, or the first ones and the number of the others.
+// planned returns the number of pods for which the plan has machines.
+func planned(fleet *fleetdecide.FleetDecision) (pods int) {
+	for i := range fleet.Plan.Machines {
+		pods += len(fleet.Plan.Machines[i].Pods)
+	}
+	return pods
+}
+
+// named names the released machines, or the first ones and the number of the others, with their reason. If the reasons
+// differ, it gives that of the first machine.
 func named(releases []v1alpha1.DecidedRelease) string {
 	const most = 5
+	first := releases[0]
+	if slices.ContainsFunc(releases, func(r v1alpha1.DecidedRelease) bool { return r.Reason != first.Reason }) {
+		return fmt.Sprintf("%s: %s; and for other reasons %s", first.Node, first.Reason, someNodes(releases[1:], most-1))
+	}
+	return someNodes(releases, most) + ": " + first.Reason
+}
+
+// someNodes names the first machines, and the number of the others.
+func someNodes(releases []v1alpha1.DecidedRelease, most int) string {
 	var names []string
 	for _, release := range releases[:min(most, len(releases))] {
 		names = append(names, release.Node)

@@ -149,7 +149,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
 	fleet := &fleetdecide.FleetDecision{Asked: 3, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1, Pods: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
-	if got, want := summarize(d, fleet), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
+	if got, want := summarize(d, fleet), "buy 1 small for 1 pod at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -177,6 +177,30 @@ func TestTheNumbersOfADecisionAgree(t *testing.T) {
 	}
 	if got := decidedPurchase(v1alpha1.FleetOrder{Flavor: "large", To: 1}, fleet); got.Pods != 0 || got.Reason != "" {
 		t.Errorf("a flavor that is not bought for pods: %+v", got)
+	}
+}
+
+// TestAPurchaseThatALimitCutsIsForThePodsOfTheMachinesThatAreOrdered has a plan of three machines, of which two are
+// ordered.
+func TestAPurchaseThatALimitCutsIsForThePodsOfTheMachinesThatAreOrdered(t *testing.T) {
+	fleet := &fleetdecide.FleetDecision{Asked: 4}
+	for _, pods := range [][]string{{"a"}, {"b"}, {"c", "d"}} {
+		fleet.Plan.Machines = append(fleet.Plan.Machines, purchase.Machine{Flavor: "small", Pods: pods, Reason: "the cheapest found"})
+	}
+	buy := decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", From: 1, To: 3}, fleet)
+	if buy.Count != 2 || buy.Pods != 2 {
+		t.Errorf("%d machines for %d pods, want 2 for 2", buy.Count, buy.Pods)
+	}
+	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{buy}, PricePerHour: "0.20"}
+	if got, want := summarize(d, fleet), "buy 2 small for 2 pods at $0.20/h; this round orders no machine for 2 other pods"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+func TestTheReasonOfOneReleaseIsNotThatOfOthers(t *testing.T) {
+	releases := []v1alpha1.DecidedRelease{{Node: "a", Reason: "it is empty"}, {Node: "b", Reason: "its only pod fits on another node"}, {Node: "c", Reason: "it is empty"}}
+	if got, want := summarize(&v1alpha1.FleetDecision{Releases: releases}, &fleetdecide.FleetDecision{}), "release a: it is empty; and for other reasons b, c"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 

@@ -585,7 +585,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 			if strings.Contains(e, "MachineAbandoned") {
 				t.Errorf("Event %s", e)
 			}
-			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, so these machines and their pods are kept: server m01: two nodes") {
+			if strings.Contains(e, "NodesUnidentified the node of 1 machine is not identified, so it is kept with the pods there: server m01: two nodes") {
 				told++
 			}
 		}

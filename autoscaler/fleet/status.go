@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // maxListed is the maximum length of each list in a status, because objects in etcd must be small.
@@ -151,11 +152,11 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	}
 	unidentified := seen.unidentified()
 	if n := len(unidentified); n > 0 {
-		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, so these machines and their pods are kept: %s", n, unidentified[0])}
+		unidentified = []string{fmt.Sprintf("%s not identified, so %s kept with the pods there: %s", plural.Form(n, "the node of 1 machine is", fmt.Sprintf("the nodes of %d machines are", n)), plural.Form(n, "it is", "they are"), unidentified[0])}
 	}
 	dead := d.input.Dead(r.now)
 	if n := len(dead); n > 0 {
-		dead = []string{fmt.Sprintf("%d machines are kept and billed although their nodes are not ready: %s", n, dead[0])}
+		dead = []string{fmt.Sprintf("%s kept and billed although %s not ready: %s", plural.Form(n, "1 machine is", fmt.Sprintf("%d machines are", n)), plural.Form(n, "its node is", "their nodes are"), dead[0])}
 	}
 	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures), "; ")
 	for _, held := range []struct {
@@ -188,7 +189,7 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 // summary describes the fleet in one line.
 func (r *round) summary() string {
 	s := &r.fleet.Status
-	return fmt.Sprintf("%d machines, %d in flight, %d pods pending, $%s/h", s.Machines, s.InFlight, s.PendingPods, s.Cost.DollarsPerHour)
+	return fmt.Sprintf("%s, %d in flight, %s pending, $%s/h", plural.Count(s.Machines, "machine"), s.InFlight, plural.Count(s.PendingPods, "pod"), s.Cost.DollarsPerHour)
 }
 
 // recordRejected records which pods fit no machine, and whether a limit is the cause.

@@ -98,7 +98,7 @@ func TestAMachineWithADeadNodeIsAbandonedOnceItsPodsAreBeingDeleted(t *testing.T
 	}
 	text := strings.Join(all, "\n")
 	for _, want := range []string{
-		"NodesNotReady 1 machines are kept and billed although their nodes are not ready: node node-m01 is not ready, and pod default/a on it is not being deleted",
+		"NodesNotReady 1 machine is kept and billed although its node is not ready: node node-m01 is not ready, and pod default/a on it is not being deleted",
 		"node node-m01 is not ready, and pod default/b on it is not being deleted",
 		"node node-m01 has not been ready since 2026-01-01T00:05", "and the grace periods of the 2 terminating pods on it are over",
 	} {

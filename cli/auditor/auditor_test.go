@@ -367,7 +367,7 @@ func TestWhatWasNotReadIsNotSaidToBeMissing(t *testing.T) {
 		{"a budget", podOf("p", "n", func(p *corev1.Pod) { p.Namespace = "kube-system" }), nil,
 			"it is in namespace kube-system, and no PodDisruptionBudget selects it", "it is in namespace kube-system, and no PodDisruptionBudgets were read"},
 		{"Migrations, which an audit never reads", podOf("p", "n", func(p *corev1.Pod) { p.Annotations["supercargo.dev/migration"] = "checkpoint" }), nil,
-			"it is moved with its state only, and no Migrations were planned", "it is moved with its state only, and no Migrations were planned"},
+			"it is moved with its state only, and Migrations were not read", "it is moved with its state only, and Migrations were not read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for want, missing := range map[string]map[string]string{tc.read: {}, tc.unread: nil} {

@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Fleet prints the state of a fleet, its last decision, and why under-used machines stay.
@@ -22,7 +23,7 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	s := &fleet.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "NodeFleet %s, class %s, mode %s\n", fleet.Name, fleet.Spec.Class, fleet.Spec.Mode)
-	fmt.Fprintf(&b, "%d machines, %d in flight, %d pods pending", s.Machines, s.InFlight, s.PendingPods)
+	fmt.Fprintf(&b, "%s, %d in flight, %s pending", plural.Count(s.Machines, "machine"), s.InFlight, plural.Count(s.PendingPods, "pod"))
 	if c := s.Cost; c.DollarsPerHour != "" {
 		fmt.Fprintf(&b, ", $%s/h", c.DollarsPerHour)
 		if c.LowerBoundDollarsPerHour != "" {
@@ -59,7 +60,7 @@ func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", clockOf(d.Time.Time), d.Mode, d.Summary)
 	for _, buy := range d.Buys {
-		fmt.Fprintf(b, "  buy %d %s for %d pods: %s\n", buy.Count, buy.Flavor, buy.Pods, buy.Reason)
+		fmt.Fprintf(b, "  buy %d %s for %s: %s\n", buy.Count, buy.Flavor, plural.Count(buy.Pods, "pod"), buy.Reason)
 		writePurchase(b, &buy)
 	}
 	for _, release := range d.Releases {
@@ -93,7 +94,7 @@ func writeOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome) {
 	if o.DollarsPerHour != "" {
 		price = "$" + o.DollarsPerHour + "/h"
 	}
-	fmt.Fprintf(b, "  %s: %s, %d pods pending, ready after %d s\n", name, price, o.PendingPods, o.ReadySeconds)
+	fmt.Fprintf(b, "  %s: %s, %s pending, ready after %d s\n", name, price, plural.Count(o.PendingPods, "pod"), o.ReadySeconds)
 }
 
 func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
@@ -109,7 +110,7 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 		}
 		note := f.Message
 		if f.BackOffUntil != nil {
-			note = fmt.Sprintf("in back-off until %s after %d failures", f.BackOffUntil.UTC().Format("15:04:05"), f.Failures)
+			note = fmt.Sprintf("in back-off until %s after %s", f.BackOffUntil.UTC().Format("15:04:05"), plural.Count(f.Failures, "failure"))
 		}
 		most := "-"
 		if f.Max < math.MaxInt32 {
@@ -149,7 +150,7 @@ func ofSeconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // someOf returns the number of pods and the given names, which may be a part of them.
 func someOf(names []string, pods int32) string {
-	text := fmt.Sprintf("%d pods", pods)
+	text := plural.Count(pods, "pod")
 	if len(names) == 0 {
 		return text
 	}

@@ -49,12 +49,16 @@ type Cluster struct {
 func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error) {
 	r := &Cluster{client: c}
 	var migrations v1alpha1.MigrationList
-	installed := c.List(ctx, &migrations, client.Limit(1)) == nil
-	var err error
 	reader := tolerantReader{c, map[string]string{}}
-	if r.world, err = world.Read(ctx, reader, installed); err != nil {
+	installed := c.List(ctx, &migrations, client.Limit(1))
+	if apierrors.IsForbidden(installed) {
+		reader.unread[kindsOf(&migrations)] = mayNotList
+	}
+	var err error
+	if r.world, err = world.Read(ctx, reader, installed == nil); err != nil {
 		return nil, err
 	}
+	r.world.Unread(slices.Collect(maps.Keys(reader.unread))...)
 	r.in = WhyInput{Now: now, View: world.NewView(r.world, now, runtimes.NewLearner()), Unread: reader.unread}
 	var fleets v1alpha1.NodeFleetList
 	if err := reader.List(ctx, &fleets); err != nil {
@@ -86,13 +90,16 @@ func (r tolerantReader) List(ctx context.Context, list client.ObjectList, option
 		return err
 	}
 	if apierrors.IsForbidden(err) {
-		r.unread[kindsOf(list)] = "the user may not list them"
+		r.unread[kindsOf(list)] = mayNotList
 	}
 	if err != nil && objects.Absent(err) {
 		return nil
 	}
 	return err
 }
+
+// mayNotList is why objects of a kind were not read.
+const mayNotList = "the user may not list them"
 
 // kindsOf returns the kind of the objects of a list, in the plural.
 func kindsOf(list client.ObjectList) string {

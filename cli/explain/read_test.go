@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,10 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/platform/operator"
@@ -43,6 +46,68 @@ func readCluster(t *testing.T) *Cluster {
 		t.Fatal(err)
 	}
 	return read
+}
+
+// TestWhatTheUserMayNotListIsNotSaidToBeMissing has a pod that asks to be moved with its state, one with a claim, and one
+// of the system, and a user who may list nothing that these depend on.
+func TestWhatTheUserMayNotListIsNotSaidToBeMissing(t *testing.T) {
+	scheme, err := operator.Kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := func(name string, change func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, 100, 1<<20, func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase, p.UID = "a", corev1.PodRunning, types.UID(name)
+			change(p)
+		})
+	}
+	objects := []client.Object{
+		fixtures.Node("a", 2000, 8<<30),
+		service("stateful", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint}
+		}),
+		service("claiming", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationRestart}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s", Controller: new(true)}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		}),
+	}
+	for _, tc := range []struct {
+		may  bool
+		want map[string]string // why a pod is not moved
+	}{
+		{true, map[string]string{"claiming": "volume claim data does not exist"}},
+		{false, map[string]string{"stateful": "it is moved with its state only, and Migrations were not read", "claiming": "volume claim data was not read"}},
+	} {
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				switch list.(type) {
+				case *v1alpha1.MigrationList, *corev1.PersistentVolumeClaimList:
+					if !tc.may {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "these"}, "", nil)
+					}
+				}
+				return c.List(ctx, list, o...)
+			},
+		}).Build()
+		read, err := Read(t.Context(), c, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why, err := read.Node("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, p := range why.Pods {
+			got[strings.TrimPrefix(p.Pod, "default/")] = p.Held
+		}
+		for pod, want := range tc.want {
+			if got[pod] != want {
+				t.Errorf("may list %t: pod %s stays because %q, want %q", tc.may, pod, got[pod], want)
+			}
+		}
+	}
 }
 
 func TestPendingPodsAreThoseOfTheNamespaceOrOfAll(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -152,7 +153,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 	case alone != "":
 		return alone
 	case s.Machines >= s.Max:
-		return fmt.Sprintf("quota: it has its maximum of %d machines", s.Max)
+		return "quota: it has its maximum of " + plural.Count(s.Max, "machine")
 	}
 	asks := purchase.Pod{Item: pod.Item, Arch: pod.Arch}
 	return asks.RefusedBy(&purchase.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}})
@@ -204,7 +205,7 @@ func (w *FleetWhy) unnamed(f *FleetInput, pod *world.Waiting) {
 	case d == nil && s.Deferral == nil:
 		w.Because = "the fleet has recorded no decision yet"
 	case listed < pods:
-		w.Doing, w.Because = Unlisted, fmt.Sprintf("the fleet's last decision lists %d of %d pods, and this one is not among them", listed, pods)
+		w.Doing, w.Because = Unlisted, fmt.Sprintf("the fleet's last decision lists %d of %s, and this one is not among them", listed, plural.Count(pods, "pod"))
 	case older:
 		w.Because = fmt.Sprintf("the fleet's last decision, at %s, is older than the time since which the pod is unschedulable", clockOf(d.Time.Time))
 	default:
@@ -237,7 +238,10 @@ func listedPods(d *v1alpha1.FleetDecision, deferral *v1alpha1.FleetDeferral) (li
 func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) {
 	d := f.Fleet.Status.LastDecision
 	w.Flavor = buy.Flavor
-	of := fmt.Sprintf("%d of flavor %s for %d pods, including this one", buy.Count, buy.Flavor, buy.Pods)
+	of := fmt.Sprintf("%d of flavor %s for this pod", buy.Count, buy.Flavor)
+	if buy.Pods > 1 {
+		of = fmt.Sprintf("%d of flavor %s for %s, including this one", buy.Count, buy.Flavor, plural.Count(buy.Pods, "pod"))
+	}
 	if d.Mode == v1alpha1.FleetObserve {
 		w.Doing, w.Because = WouldOrder, fmt.Sprintf("in mode Act it would have bought %s at %s: %s", of, clockOf(d.Time.Time), buy.Reason)
 		return

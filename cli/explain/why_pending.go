@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/cli/explain/reasons"
 	"supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -108,7 +109,7 @@ func newPending(in *WhyInput) *Pending {
 		p.Fleets = append(p.Fleets, newFleetWhy(in, &in.Fleets[i]))
 	}
 	if len(in.Fleets) == 0 {
-		p.NoFleets = "There is no NodeFleet, so no machine is bought for it."
+		p.NoFleets = "There is no NodeFleet, so Supercargo buys no machine for it."
 		if !in.knows(nodeFleets) {
 			p.NoFleets = "Whether a NodeFleet buys a machine for it is unknown: NodeFleets could not be read."
 		}
@@ -198,7 +199,7 @@ func (s *SchedulerSays) write(b *strings.Builder) {
 	if len(s.Reasons) == 0 {
 		fmt.Fprintf(b, "  Its scheduler reports (%s): %s\n", s.Reason, s.Message)
 	} else {
-		fmt.Fprintf(b, "  Its scheduler reports for %d nodes:\n", s.Nodes)
+		fmt.Fprintf(b, "  Its scheduler reports for %s:\n", plural.Count(s.Nodes, "node"))
 		writeTallies(b, "  ", s.Reasons)
 	}
 	if s.Preemption != "" {

@@ -46,13 +46,17 @@ func newPlacement(in *WhyInput) *Placement {
 	if len(p.Because) == 0 && p.Node != "" {
 		p.Because = append(p.Because, unrecorded(in))
 	}
-	if name := pod.Annotations[v1alpha1.AnnotationMigrationName]; name != "" {
+	switch name := pod.Annotations[v1alpha1.AnnotationMigrationName]; {
+	case name == "":
+	case world.Restoring(pod):
+		add("Migration %s is moving it there", name)
+	default:
 		add("Migration %s moved it there", name)
 	}
 	if p.Node != "" && in.View.Nodes[p.Node] == nil {
 		add("node %s does not exist: no kubelet runs the pod, and kube-controller-manager deletes pods of missing nodes", p.Node)
 	}
-	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" {
+	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" && in.View.Nodes[p.Node] != nil && in.View.Nodes[p.Node].Labels[corev1.LabelHostname] == name {
 		add("its nodeSelector names the node")
 	}
 	for i := range in.Fleets {
@@ -221,11 +225,21 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 		m.NodeStays = "whether the node belongs to a NodeFleet is unknown: NodeFleets could not be read"
 	case own == nil && node.Labels[v1alpha1.LabelFleet] != "":
 		m.NodeStays = fmt.Sprintf("the node has the label of NodeFleet %s, which does not exist", node.Labels[v1alpha1.LabelFleet])
+	case own == nil && unreadMachines(in) != "":
+		m.NodeStays = fmt.Sprintf("the node has no label of a NodeFleet, and whether it is a machine of NodeFleet %s is unknown: its machines could not be read", unreadMachines(in))
 	case own == nil:
 		m.NodeStays = "the node belongs to no NodeFleet; supercargo explain consolidation shows what the descheduler does with such nodes"
 	default:
 		m.NodeStays = kept(own, node.Name)
 	}
+}
+
+// unreadMachines returns the first NodeFleet whose machines could not be read, or "".
+func unreadMachines(in *WhyInput) string {
+	if at := slices.IndexFunc(in.Fleets, func(f FleetInput) bool { return f.Unread != "" }); at >= 0 {
+		return in.Fleets[at].Fleet.Name
+	}
+	return ""
 }
 
 // kept returns what a fleet has recorded about a node that it does not empty.

@@ -340,3 +340,50 @@ func TestOfTheEventsOfAFleetTheLastOfEachReasonIsTold(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestAPlaceIsExplainedByFactsOnly has pairs of cases in which a sentence is true and, nearly, not.
+func TestAPlaceIsExplainedByFactsOnly(t *testing.T) {
+	on := func(change func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase = "a", corev1.PodRunning
+			change(p)
+		})
+	}
+	moved := func(restoring bool) *corev1.Pod {
+		return on(func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationMigrationName: "m"}
+			if restoring {
+				p.Labels = map[string]string{v1alpha1.LabelMigration: "m"}
+			}
+		})
+	}
+	selecting := func(host string) *corev1.Pod {
+		return on(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: host} })
+	}
+	hostname := func(w *world.World) { w.Nodes["a"].Labels = map[string]string{corev1.LabelHostname: "a"} }
+	nothing := on(func(*corev1.Pod) {})
+	for _, tc := range []struct {
+		name       string
+		pod        *corev1.Pod
+		fleet      *v1alpha1.NodeFleet
+		says, nots string
+	}{
+		{"moved", moved(false), nil, "Migration m moved it there", "is moving it"},
+		{"being moved", moved(true), nil, "Migration m is moving it there", "moved it there"},
+		{"a selector of the node", selecting("a"), nil, "its nodeSelector names the node", "is moving"},
+		{"a selector of another node", selecting("b"), nil, "Why is it on node a?", "names the node"},
+		{"no fleet", nothing, nil, "The node belongs to no NodeFleet", "is unknown: its machines"},
+		{"a fleet whose machines could not be read", nothing, fleetOfTwo(), "whether it is a machine of NodeFleet all is unknown: its machines could not be read", "belongs to no NodeFleet"},
+		{"no fleet for a pending pod", fixtures.Pod("p", 4000, 1<<30, unschedulable), nil, "There is no NodeFleet, so Supercargo buys no machine for it.", "no machine is bought for it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var text strings.Builder
+			if err := explained(t, tc.pod, tc.fleet, hostname).Write(&text); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(text.String(), tc.says) || strings.Contains(text.String(), tc.nots) {
+				t.Errorf("it says\n%s\nwant %q and not %q", text.String(), tc.says, tc.nots)
+			}
+		})
+	}
+}

@@ -87,7 +87,7 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	}
 	switch {
 	case v.unread["Migrations"]:
-		return 0, "it is moved with its state only, and no Migrations were planned"
+		return 0, "it is moved with its state only, and Migrations were not read"
 	case !v.migrates:
 		return 0, "Migrations are not installed"
 	}

@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // drainPoll is the time after which refused evictions are retried.
@@ -117,7 +118,7 @@ func (r *planning) drains() {
 func (r *planning) releaseEmpty(node string) {
 	f := r.flavors[r.machines[node].Flavor]
 	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
-		r.keep(node, fmt.Sprintf("flavor %s must keep at least %d machines", f.Name, f.Min))
+		r.keep(node, fmt.Sprintf("flavor %s must keep at least %s", f.Name, plural.Count(f.Min, "machine")))
 		return
 	}
 	if !r.mayRelease(f.Name) {

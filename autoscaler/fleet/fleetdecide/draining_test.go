@@ -34,7 +34,7 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"there must be as many machines", func(s *scene) {
 			s.drained("a", "small", minute)
 			s.flavor("small").Min = 1
-		}, "uncordon a", "flavor small must keep at least 1 machines"},
+		}, "uncordon a", "flavor small must keep at least 1 machine"},
 		{"its pods have room elsewhere", func(s *scene) {
 			s.drained("a", "small", minute, x)
 			s.ready("b", "small")

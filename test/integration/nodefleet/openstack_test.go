@@ -114,7 +114,7 @@ func TestAServerWhoseNodeIsNotIdentifiedIsKeptAndSaidSo(t *testing.T) {
 	b.Runs(1)
 	node := b.Nodes()[0]
 	text := b.has("rented", v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesUnidentified")
-	for _, want := range []string{"the nodes of 1 machines are not identified", "node " + node.Name + " has joined since it was created", "Set spec.providerID of its node to openstack:///"} {
+	for _, want := range []string{"the node of 1 machine is not identified", "node " + node.Name + " has joined since it was created", "Set spec.providerID of its node to openstack:///"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the fleet is degraded for %q, want %q in it", text, want)
 		}
