@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Consolidation prints the last decisions of the descheduler about nodes.
@@ -15,7 +16,7 @@ func Consolidation(w io.Writer, d *consolidation.Decision) error {
 	if d.Paused != "" {
 		fmt.Fprintln(&b, d.Paused)
 	}
-	fmt.Fprintf(&b, "%d nodes; those with pods cost $%s/h, and $%s/h after all decisions are carried out\n", d.Nodes, d.DollarsPerHour, d.ExpectedDollarsPerHour)
+	fmt.Fprintf(&b, "%s; those with pods cost $%s/h, and $%s/h after all decisions are carried out\n", plural.Count(d.Nodes, "node"), d.DollarsPerHour, d.ExpectedDollarsPerHour)
 	if len(d.Emptying) > 0 {
 		fmt.Fprintf(&b, "Being emptied: %s\n", strings.Join(d.Emptying, ", "))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Policy prints the last decision of a ReplicaPolicy, and its reasons.
@@ -18,10 +19,10 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	if spec.SLO != nil {
 		fmt.Fprintf(&b, "Target: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
 	}
-	fmt.Fprintf(&b, "%d replicas desired (%d to %d allowed); %d in the spec of the target, %d pods, %d of them Ready\n",
-		s.DesiredReplicas, spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, s.Replicas, s.ReadyReplicas)
+	fmt.Fprintf(&b, "%s desired (%d to %d allowed); %d in the spec of the target, %s, %d of them Ready\n",
+		plural.Count(s.DesiredReplicas, "replica"), spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, plural.Count(s.Replicas, "pod"), s.ReadyReplicas)
 	if s.StartUp != nil {
-		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %d pods\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
+		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %s\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, plural.Count(s.StartUp.Samples, "pod"))
 	}
 	for i := range s.Conditions {
 		fmt.Fprintln(&b, status.NewCondition(&s.Conditions[i]))
@@ -34,7 +35,7 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	}
 	writePolicyDecision(&b, s.LastDecision)
 	if s.Memory != nil {
-		fmt.Fprintf(&b, "Memory: %d bytes, written %s, for %s\n", len(s.Memory.Data.Raw), s.Memory.Time.UTC().Format("15:04:05"), s.Memory.Of)
+		fmt.Fprintf(&b, "Memory: %s, written %s, for %s\n", plural.Count(len(s.Memory.Data.Raw), "byte"), s.Memory.Time.UTC().Format("15:04:05"), s.Memory.Of)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -42,8 +43,8 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 
 // policyFigures returns the measurements as one line.
 func policyFigures(o *v1alpha1.ReplicaObservation) string {
-	return fmt.Sprintf("%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %d replicas Ready",
-		cmp.Or(o.ArrivalRate, "?"), durationOr(o.ResponseTime, "?"), cmp.Or(o.QueueLength, "?"), cmp.Or(o.UtilizationPercent, "?"), o.ReadyReplicas, o.SpecReplicas)
+	return fmt.Sprintf("%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %s Ready",
+		cmp.Or(o.ArrivalRate, "?"), durationOr(o.ResponseTime, "?"), cmp.Or(o.QueueLength, "?"), cmp.Or(o.UtilizationPercent, "?"), o.ReadyReplicas, plural.Count(o.SpecReplicas, "replica"))
 }
 
 func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {

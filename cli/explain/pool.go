@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/status"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Pool prints the state of a WorkerPool, its last decision, and what it has learned.
@@ -19,11 +20,12 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, cmp.Or(string(s.Phase), "?"))
-	fmt.Fprintf(&b, "%d workers connected, %d starting, %d draining; %d to %d allowed\n",
-		s.Workers.Connected, s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
+	fmt.Fprintf(&b, "%s connected, %d starting, %d draining; %d to %d allowed\n",
+		plural.Count(s.Workers.Connected, "worker"), s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
 	if q := s.Queue; q != nil {
-		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
-			q.Address, q.Waiting, cmp.Or(s.ShortageCores, "?"), q.Running, q.Done, q.WorkersLost)
+		fmt.Fprintf(&b, "Manager %s: %s for %s cores, %s, %s done; it has lost %s\n",
+			q.Address, plural.Count(q.Waiting, "task")+plural.Form(q.Waiting, " waits", " wait"), cmp.Or(s.ShortageCores, "?"), fmt.Sprint(q.Running)+plural.Form(q.Running, " runs", " run"),
+			fmt.Sprint(q.Done)+plural.Form(q.Done, " is", " are"), plural.Count(q.WorkersLost, "worker"))
 	}
 	writeConditions(&b, s.Conditions, v1alpha1.ConditionPaused, v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded)
 	writeWorkers(&b, s.LastDecision)

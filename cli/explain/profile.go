@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/profile"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Profile prints whether a profile is used, its models, and how far they are trusted at a time.
@@ -58,7 +59,7 @@ func writeModel(b *strings.Builder, name, unit string, m profile.Model, age time
 	}
 	q, r := m.Quality, m.Range
 	fmt.Fprintf(b, "%s in %s: %s\n", name, unit, strings.Join(terms, " + "))
-	fmt.Fprintf(b, "  %d samples of %d sizes, R² %.3f, usual error on unseen sizes %.1f %%\n", q.Samples, q.Sizes, q.RSquared, 100*q.Spread)
+	fmt.Fprintf(b, "  %s of %s, R² %.3f, usual error on unseen sizes %.1f %%\n", plural.Count(q.Samples, "sample"), plural.Count(q.Sizes, "size"), q.RSquared, 100*q.Spread)
 	fmt.Fprintf(b, "  learned from %s to %s: %.4g to %.4g %s\n", sizeText(r.Least), sizeText(r.Most), r.LeastValue, r.MostValue, unit)
 	p := m.Predict(profile.Size{MilliCPU: (r.Least.MilliCPU + r.Most.MilliCPU) / 2, MemoryBytes: (r.Least.MemoryBytes + r.Most.MemoryBytes) / 2}, age)
 	fmt.Fprintf(b, "  in the middle of that range: %.4g %s, trusted to %.0f %%%s\n", p.Value, unit, 100*p.Trust, because(p.Doubts))

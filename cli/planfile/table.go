@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // mostLines is the maximum number of lines for machines, and for reasons, in a table.
@@ -17,7 +19,7 @@ const mostLines = 20
 // its reason, and the pods without a machine.
 func (d Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d pods on %d machines for $%.4f/h (%s).\n", len(d.Assignments), len(d.Purchases), d.PricePerHour, d.Algorithm)
+	fmt.Fprintf(&b, "%s on %s for $%.4f/h (%s).\n", plural.Count(len(d.Assignments), "pod"), plural.Count(len(d.Purchases), "machine"), d.PricePerHour, d.Algorithm)
 	fmt.Fprintf(&b, "Any plan costs at least $%.4f/h: this one is at most %.2f %% above the cheapest there is.\n", d.LowerBoundPerHour, 100*d.Gap)
 	if d.ElapsedMillis > 0 {
 		fmt.Fprintf(&b, "Planned in %.3f s.\n", d.ElapsedMillis/1000)
@@ -25,8 +27,8 @@ func (d Document) WriteTable(w io.Writer) error {
 	if err := errors.Join(tabulateFlavors(&b, d), tabulateMachines(&b, d), tabulateAlternatives(&b, d)); err != nil {
 		return err
 	}
-	printReasons(&b, "have no machine", d.Unplaceable)
-	printReasons(&b, "need no machine", d.Skipped)
+	printReasons(&b, "has no machine", "have no machine", d.Unplaceable)
+	printReasons(&b, "needs no machine", "need no machine", d.Skipped)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -90,11 +92,11 @@ func sameButName(a, b Purchase) bool {
 }
 
 // printReasons groups pods by reason.
-func printReasons(b *strings.Builder, what string, pods []Reason) {
+func printReasons(b *strings.Builder, one, many string, pods []Reason) {
 	if len(pods) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%d pods %s:\n", len(pods), what)
+	fmt.Fprintf(b, "\n%s %s:\n", plural.Count(len(pods), "pod"), plural.Form(len(pods), one, many))
 	var reasons []string
 	names := map[string][]string{}
 	for _, p := range pods {

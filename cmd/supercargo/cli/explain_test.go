@@ -106,7 +106,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",
 		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +
-			"    1 not expected to become empty, compared by what 24h2m0s cost: $4.6144, for 1 pods: ns/web\n" +
+			"    1 not expected to become empty, compared by what 24h2m0s cost: $4.6144, for 1 pod: ns/web\n" +
 			"    1 busy for 1h0m0s, paid for 1h2m0s each: $0.1984, for 8 pods: ns/a, ns/b and 6 more\n",
 		"release old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, starting another machine $0.0048\n",
 		"release low: it is hardly used\n    saves $0.30 and costs $0.02\n",
@@ -114,7 +114,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"emptying or exchanging machines saves $0.30 and costs $0.02\n",
 		"rejected ns/huge: no flavor has 900 cores",
 		"expected: $1.344/h, 0 pods pending, ready after 90 s",
-		"measured: $1.344/h, 1 pods pending, ready after 97 s",
+		"measured: $1.344/h, 1 pod pending, ready after 97 s",
 		"are kept:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
 		"1m30s ± 4s",
 		"in back-off until 08:00:00 after 2 failures",

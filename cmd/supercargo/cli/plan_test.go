@@ -503,7 +503,7 @@ items:
 		}
 	}
 	code, stdout, _ = supercargo(t, pods, args...)
-	if code != command.ExitOK || !strings.Contains(stdout, "\n1 pods need no machine:\n  done: has ended\n") {
+	if code != command.ExitOK || !strings.Contains(stdout, "\n1 pod needs no machine:\n  done: has ended\n") {
 		t.Errorf("exit code %d, want who needs no machine in\n%s", code, stdout)
 	}
 }

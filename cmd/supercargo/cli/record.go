@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // recordFlags are the flags of `supercargo record`.
@@ -152,8 +153,8 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 		return err
 	}
 	pods, nodes := tracker.Counts()
-	fmt.Fprintf(stderr, "Recorded for %v: %s has %d pods, and the cluster has %d nodes. To simulate it: supercargo simulate -f %s\n",
-		time.Since(start).Round(time.Second), flags.output, pods, nodes, flags.output)
+	fmt.Fprintf(stderr, "Recorded for %v: %s has %s, and the cluster has %s. To simulate it: supercargo simulate -f %s\n",
+		time.Since(start).Round(time.Second), flags.output, plural.Count(pods, "pod"), plural.Count(nodes, "node"), flags.output)
 	return nil
 }
 
@@ -178,7 +179,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 	if err := file.Append(slices.Concat([]trace.Row{t.Begin(m.From, file.Hashed)}, rows, []trace.Row{t.Stop(m.To)})...); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "%s has %d rows; the times of removals are accurate to %v. To simulate it: supercargo simulate -f %s\n", flags.output, len(rows), m.Step(), flags.output)
+	fmt.Fprintf(stderr, "%s has %s; the times of removals are accurate to %v. To simulate it: supercargo simulate -f %s\n", flags.output, plural.Count(len(rows), "row"), m.Step(), flags.output)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", path, "--policy", "default")
-	if code != command.ExitOK || !strings.Contains(stderr, "1 nodes cost $") {
+	if code != command.ExitOK || !strings.Contains(stderr, "1 node cost $") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	before := testfile.Read(t, path)

@@ -42,9 +42,10 @@ Supercargo's metrics adapter, or another server that has its series and answers 
 is not Ready, or that is cordoned, has nothing available.
 
 The time is sampled every --step. Means are over the samples in which the node was present. For a
-machine type, they are over the samples in which any of its nodes was present. A node joined or left
-within one step before the printed time. A node that was present from the start has no such time. Only
-batch pods that Supercargo's scheduler has placed have an expected finish.
+machine type, they are over the samples in which any of its nodes was present. MEAN and LEAST are of
+what was available. A node joined or left within one step before the printed time. A node that was
+present from the start has no such time. Only batch pods that Supercargo's scheduler has placed have
+an expected finish.
 
 The adapter keeps one day of history by default. docs/metrics.md lists its series.`,
 		Example: `  # Report the last day
@@ -149,16 +150,16 @@ func historyNotes(r *nodequery.Report) []string {
 func (r nodesReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s to %s, sampled every %v; nodes as of %s\n", moment(&r.From), moment(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), moment(&r.At))
 	if len(r.Nodes) > 0 {
-		const resources = "CORES\tAVAILABLE\tMEAN\tLEAST\tGIB\tAVAILABLE\tMEAN\tLEAST"
+		const resources = "CORES\tAVAILABLE CORES\tMEAN CORES\tLEAST CORES\tGIB\tAVAILABLE GIB\tMEAN GIB\tLEAST GIB"
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintf(t, "\nMACHINE TYPE\tNODES\tREADY\tPODS\t%s\tFINISH\tREMAINING\n", resources)
+		fmt.Fprintf(t, "\nMACHINE TYPE\tNODES\tREADY\tPODS\t%s\tLAST FINISH\tREMAINING\n", resources)
 		for _, m := range r.MachineTypes {
 			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\n", typeName(m.MachineType), m.Nodes, m.Ready, m.Pods, amounts(m.CPU, m.Memory), finishCells(m.Busy))
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSTATE\tPODS\t%s\tFINISH\tREMAINING\tCAME\tWENT\tTHERE\n", resources)
+		fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSTATE\tPODS\t%s\tLAST FINISH\tREMAINING\tJOINED\tLEFT\tPRESENT FOR\n", resources)
 		for _, n := range r.Nodes {
 			there := time.Duration(n.ThereSeconds * float64(time.Second))
 			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), n.State, n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), moment(n.Came), moment(n.Went), there)

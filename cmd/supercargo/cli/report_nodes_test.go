@@ -37,14 +37,14 @@ func TestReportNodesSaysWhatThereWasAndUntilWhenItIsBusy(t *testing.T) {
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T13:30:00+01:00")
 	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, sampled every 30s; nodes as of 2026-01-02T12:30:00Z
 
-MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN  LEAST  FINISH                REMAINING
-(unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00  7.00   -                     -
-m1.large      2      1      1     8.00   2.00       3.15  2.00   16.00  6.00       8.30  6.00   2026-01-02T12:45:00Z  15m0s
+MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE CORES  MEAN CORES  LEAST CORES  GIB    AVAILABLE GIB  MEAN GIB  LEAST GIB  LAST FINISH           REMAINING
+(unknown)     0      0      0     -      -                3.50        3.50         -      -              7.00      7.00       -                     -
+m1.large      2      1      1     8.00   2.00             3.15        2.00         16.00  6.00           8.30      6.00       2026-01-02T12:45:00Z  15m0s
 
-NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE  MEAN  LEAST  GIB   AVAILABLE  MEAN  LEAST  FINISH                REMAINING  CAME                  WENT                  THERE
-a     m1.large      ready      1     4.00   2.00       2.00  2.00   8.00  6.00       6.00  6.00   2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
-b     (unknown)     absent     0     4.00   -          3.50  3.50   8.00  -          7.00  7.00   -                     -          -                     2026-01-02T12:20:30Z  20m30s
-c     m1.large      not ready  0     4.00   0.00       1.75  0.00   8.00  0.00       3.50  0.00   -                     -          2026-01-02T12:10:30Z  -                     20m0s
+NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE CORES  MEAN CORES  LEAST CORES  GIB   AVAILABLE GIB  MEAN GIB  LEAST GIB  LAST FINISH           REMAINING  JOINED                LEFT                  PRESENT FOR
+a     m1.large      ready      1     4.00   2.00             2.00        2.00         8.00  6.00           6.00      6.00       2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
+b     (unknown)     absent     0     4.00   -                3.50        3.50         8.00  -              7.00      7.00       -                     -          -                     2026-01-02T12:20:30Z  20m30s
+c     m1.large      not ready  0     4.00   0.00             1.75        0.00         8.00  0.00           3.50      0.00       -                     -          2026-01-02T12:10:30Z  -                     20m0s
 `
 	if diff := cmp.Diff(want, stdout); code != command.ExitOK || stderr != "" || diff != "" {
 		t.Errorf("exit code %d, stderr %q (-want +got):\n%s", code, stderr, diff)

@@ -19,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 type reportPowerFlags struct {
@@ -147,7 +148,7 @@ func (p *powerNow) print(w io.Writer) error {
 			"Without meters, supercargo report energy --power model estimates the power of machines.")
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d nodes: %.1f W measured, %.1f W modelled\n", len(p.Nodes), sums["measured"], sums["modelled"])
+	fmt.Fprintf(w, "\n%s: %.1f W measured, %.1f W modelled\n", plural.Count(len(p.Nodes), "node"), sums["measured"], sums["modelled"])
 	if len(p.ReadingsDropped) > 0 {
 		var dropped []string
 		for _, fault := range slices.Sorted(maps.Keys(p.ReadingsDropped)) {
@@ -156,7 +157,8 @@ func (p *powerNow) print(w io.Writer) error {
 		fmt.Fprintf(w, "Dropped readings: %s\n", strings.Join(dropped, ", "))
 	}
 	if p.SamplesWithoutNode > 0 {
-		fmt.Fprintf(w, "%d samples have no node: keep one of its labels in the query (docs/power-meters.md lists them)\n", p.SamplesWithoutNode)
+		fmt.Fprintf(w, "%s no node: keep one of its labels in the query (docs/power-meters.md lists them)\n",
+			plural.Count(p.SamplesWithoutNode, "sample")+plural.Form(p.SamplesWithoutNode, " has", " have"))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestReportPowerSaysByWhichMeterAndHowOld(t *testing.T) {
 	words := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{
 		"NODE WATTS SOURCE KIND AGE a 120.5 rapl measured 3", "b 60.0 model modelled ", "2 nodes: 120.5 W measured, 60.0 W modelled",
-		"Dropped readings: 1 above-rated, 1 negative, 1 stale", "1 samples have no node",
+		"Dropped readings: 1 above-rated, 1 negative, 1 stale", "1 sample has no node",
 	} {
 		if code != 0 || !strings.Contains(words, want) {
 			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
