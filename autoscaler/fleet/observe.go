@@ -216,7 +216,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		if own {
 			o.ordered[f.Name] = there[f.Name]
 		}
-		for i := there[f.Name]; i < f.Want; i++ {
+		for i := there[f.Name]; i < f.Want && f.Held == ""; i++ {
 			n := o.template(s, &f, own)
 			n.Name, n.Due = fmt.Sprintf(machinePrefix+"%d of %s", i+1, f.Name), o.lag(f.Name, own)
 			o.state.Nodes = append(o.state.Nodes, n)
@@ -287,7 +287,7 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 	}
 	return cluster.Node{
 		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
-		Host: host, Kept: !own, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
+		Host: host, Kept: !own || f.Held != "", KeptFor: f.Held, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
 		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -298,6 +299,50 @@ func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
 	m.must(m.client.Delete(t.Context(), m.fleet("f")))
 	m.run(10*second, "f")
 	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
+}
+
+// TestNothingOfAFlavorThatIsHeldIsChanged has machines that would be emptied and released, as those of a paused
+// MachineDeployment: before the first step, and in the middle of a drain.
+func TestNothingOfAFlavorThatIsHeldIsChanged(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		t.Run(fmt.Sprint("draining ", drains), func(t *testing.T) {
+			m := newModel(t, alone(nil), smalls())
+			m.before = func(what string) error {
+				if strings.HasPrefix(what, "eviction") {
+					return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
+				}
+				return nil
+			}
+			m.add(podsOfAnUnderUsedNode()...)
+			m.run(5*minute, "f")
+			for drains && !m.did("eviction of") {
+				m.run(minute, "f")
+			}
+			m.flavors[0].Held, m.flavors[0].Problem = "the MachineDeployment is paused", "the MachineDeployment is paused"
+			m.before = nil
+			m.run(minute, "f") // finishes what it has begun to write
+			nodes, before := m.nodes(), len(m.log)
+			m.run(30*minute, "f")
+			for _, what := range m.log[before:] {
+				if !strings.Contains(what, "status") {
+					t.Errorf("it does: %s", what)
+				}
+			}
+			for name, node := range m.nodes() {
+				if was := nodes[name]; was == nil || was.Spec.Unschedulable != node.Spec.Unschedulable || !maps.Equal(was.Annotations, node.Annotations) {
+					t.Errorf("node %s was %+v and is %+v", name, was, node)
+				}
+			}
+			m.checkCondition(v1alpha1.FleetDegraded, "True FlavorsUnavailable")
+			if m.did("release") {
+				t.Fatal("the test is about machines that were not released before")
+			}
+			m.flavors[0].Held, m.flavors[0].Problem = "", ""
+			if m.run(40*minute, "f"); !m.did("release") {
+				t.Errorf("no machine is released later:\n%s", strings.Join(m.log, "\n"))
+			}
+		})
+	}
 }
 
 // podsOfAnUnderUsedNode fill two machines, one of which is under-used once pod early has ended.

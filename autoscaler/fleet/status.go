@@ -138,7 +138,8 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	}
 	for i := range seen.self.inventory.Flavors {
 		// A flavor has the same problem in all zones.
-		if f := &seen.self.inventory.Flavors[i]; f.Named && f.Problem != "" && !slices.Contains(problems, f.Problem) {
+		f := &seen.self.inventory.Flavors[i]
+		if held := f.Held != "" && seen.ordered[f.Name] > 0; (f.Named || held) && f.Problem != "" && !slices.Contains(problems, f.Problem) {
 			problems = append(problems, f.Problem)
 			unusable = append(unusable, f.Name+": "+f.Problem)
 		}

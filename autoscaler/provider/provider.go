@@ -115,6 +115,9 @@ type Flavor struct {
 	// flavor, instead of using all flavors of the seller, so that users must repair the Problem.
 	Problem string
 	Named   bool
+	// Held is why neither the number of machines of the flavor nor any machine of it may be changed; empty if they may.
+	// It is also a Problem.
+	Held string
 	// Warning is what endangers the pods on its machines, which can be bought nevertheless; empty if nothing does.
 	Warning string
 }

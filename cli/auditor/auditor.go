@@ -74,6 +74,7 @@ type observer struct {
 	objects *objects.Objects
 	options Options
 	view    *world.View
+	untyped *world.View // see unlabelled; nil until it is needed
 	pricer  *Pricer
 	use     map[string]packing.Size
 	images  images

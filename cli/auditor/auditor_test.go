@@ -12,10 +12,12 @@ import (
 	"weak"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/audit"
@@ -440,5 +442,68 @@ func TestPodsWhoseNodesWereNotReadAreCountedInANote(t *testing.T) {
 		if seen.Pending != 1 {
 			t.Errorf("%d pods are pending", seen.Pending)
 		}
+	}
+}
+
+// daemonOf returns a DaemonSet whose pods request or are limited to an amount of CPU.
+func daemonOf(name string, resources corev1.ResourceRequirements, change func(*corev1.PodSpec)) appsv1.DaemonSet {
+	set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID(name)}}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Resources: resources}}
+	if change != nil {
+		change(&set.Spec.Template.Spec)
+	}
+	return set
+}
+
+func cpu(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+}
+
+// TestDaemonSetsCountWithTheirLimitsWhereTheyHaveNoRequests: the API server sets the requests of a pod, but not those of
+// a template.
+func TestDaemonSetsCountWithTheirLimitsWhereTheyHaveNoRequests(t *testing.T) {
+	o := &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")},
+		Daemons: []appsv1.DaemonSet{daemonOf("agent", corev1.ResourceRequirements{Limits: cpu("1500m")}, nil)},
+	}
+	for _, f := range observed(t, o).Flavors {
+		if f.InstanceType == "m5.xlarge" && f.Size.MilliCPU != 2420 {
+			t.Errorf("pods may use %d milli-CPU of it", f.Size.MilliCPU)
+		}
+	}
+}
+
+// TestTypesWithUnknownLabelsMayRunAllDaemonSetsThatReferToThem has one DaemonSet for small and one for large machines.
+// Whether a machine of a type that the cluster does not have is small is not known.
+func TestTypesWithUnknownLabelsMayRunAllDaemonSetsThatReferToThem(t *testing.T) {
+	const label = "karpenter.k8s.aws/instance-cpu"
+	bySize := func(operator corev1.NodeSelectorOperator, than string) func(*corev1.PodSpec) {
+		return func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: operator, Values: []string{than}}}}},
+			}}}
+		}
+	}
+	windows := func(s *corev1.PodSpec) {
+		s.NodeSelector = map[string]string{label: "4", corev1.LabelOSStable: "windows"}
+	}
+	o := &objects.Objects{
+		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge", func(n *corev1.Node) { n.Labels[label] = "4" })}, Pods: []corev1.Pod{podOf("p", "a")},
+		Daemons: []appsv1.DaemonSet{
+			daemonOf("small", corev1.ResourceRequirements{Requests: cpu("100m")}, bySize(corev1.NodeSelectorOpLt, "9")),
+			daemonOf("large", corev1.ResourceRequirements{Requests: cpu("1")}, bySize(corev1.NodeSelectorOpGt, "8")),
+			daemonOf("windows", corev1.ResourceRequirements{Requests: cpu("1")}, windows),
+		},
+	}
+	seen, err := Of(context.Background(), o, Options{Now: now, InstanceTypes: []string{"m5.xlarge", "own.large"}, Pricing: Pricing{Own: []catalogue.Price{priceOf("own.large", 100_000, nil)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int64{}
+	for _, f := range seen.Flavors {
+		found[f.InstanceType] = f.Size.MilliCPU
+	}
+	if diff := cmp.Diff(map[string]int64{"m5.xlarge": 3820, "own.large": 900}, found); diff != "" {
+		t.Errorf("CPU by type (-want +got):\n%s", diff)
 	}
 }

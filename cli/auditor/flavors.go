@@ -56,14 +56,14 @@ func (b *observer) readFlavors() {
 		p.static, p.statics = b.view.Static(p.nodes)
 		for _, zone := range zones {
 			for _, m := range machines[p.spot] {
-				b.addFlavor(m, p, i, zone)
+				b.addFlavor(m, p, i, zone, honoured)
 			}
 		}
 	}
 }
 
 // addFlavor adds a machine of a pool in a zone, minus the room of DaemonSet pods and static pods.
-func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string) {
+func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string, honoured map[string]bool) {
 	labels := map[string]string{
 		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux),
 	}
@@ -73,8 +73,13 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	for _, more := range []map[string]string{p.labels, m.labels, zone} {
 		maps.Copy(labels, more)
 	}
+	constraint.AddFollowing(labels)
 	host := &constraint.Host{Labels: labels, Taints: p.taints}
-	size, pods := b.view.Overhead(host)
+	view := b.view
+	if !m.seen {
+		view = b.unlabelled(honoured)
+	}
+	size, pods := view.Overhead(host)
 	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
 	f := audit.Flavor{InstanceType: m.name, CapacityType: m.sold, Flavor: cluster.Flavor{
 		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,
@@ -85,6 +90,26 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	}
 	b.Flavors = append(b.Flavors, f)
 }
+
+// unlabelled returns the view for machines of types of which there is no node. Their labels that depend on the type are
+// unknown, except those that every machine has, so they may run any of the DaemonSets that refer to them.
+func (b *observer) unlabelled(honoured map[string]bool) *world.View {
+	if b.untyped == nil {
+		b.untyped = b.view.WithoutLabels(func(label string) bool { return honoured[label] && ofType(label) && !known(label) })
+	}
+	return b.untyped
+}
+
+// known reports whether a label that depends on the type is known for types of which there is no node.
+func known(label string) bool {
+	switch label {
+	case corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, labelBetaArch:
+		return true
+	}
+	return false
+}
+
+const labelBetaArch = "beta.kubernetes.io/arch"
 
 // respected returns the node labels that pods, DaemonSets or volumes refer to.
 func (b *observer) honoured() map[string]bool {
@@ -147,7 +172,7 @@ func (b *observer) honoured() map[string]bool {
 // ofType reports whether a label of a node depends on its instance type.
 func ofType(label string) bool {
 	switch label {
-	case corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, "beta.kubernetes.io/arch", "cloud.google.com/machine-family", v1alpha1.LabelMachineType:
+	case corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, labelBetaArch, "cloud.google.com/machine-family", v1alpha1.LabelMachineType:
 		return true
 	}
 	for _, prefix := range []string{"karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-", "nvidia.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator"} {
@@ -160,7 +185,7 @@ func ofType(label string) bool {
 
 // ofZone reports whether a label of a node depends on its zone.
 func ofZone(label string) bool {
-	return label == corev1.LabelTopologyZone || label == corev1.LabelFailureDomainBetaZone || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
+	return constraint.NamesZone(label) || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
 }
 
 // some returns the respected labels of a node that are wanted.
@@ -257,7 +282,7 @@ const defaultMaxPods = 110
 
 func evaluatesTypes(honoured map[string]bool) bool {
 	for label := range honoured {
-		if ofType(label) && label != corev1.LabelArchStable && label != "beta.kubernetes.io/arch" {
+		if ofType(label) && label != corev1.LabelArchStable && label != labelBetaArch {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
@@ -64,6 +65,7 @@ func (f Flavor) NodeLabels(zone string) map[string]string {
 	for _, l := range f.Labels {
 		labels[l.Key] = l.Value
 	}
+	constraint.AddFollowing(labels)
 	return labels
 }
 

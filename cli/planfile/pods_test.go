@@ -248,12 +248,16 @@ func TestFlavorsSayWhatTheirNodesAre(t *testing.T) {
 	if diff := cmp.Diff([][]string{{""}, {"a", "b"}}, [][]string{plain.Zoned(), rich.Zoned()}); diff != "" {
 		t.Errorf("zones (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "plain"}, plain.NodeLabels("")); diff != "" {
+	if diff := cmp.Diff(map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "plain",
+		"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/instance-type": "plain"}, plain.NodeLabels("")); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{
 		"kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "rich",
 		"topology.kubernetes.io/zone": "b", "supercargo.dev/machine-type": "fast", "disk": "ssd",
+		"beta.kubernetes.io/arch": "arm64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/instance-type": "rich", "failure-domain.beta.kubernetes.io/zone": "b",
+		"topology.ebs.csi.aws.com/zone": "b", "topology.gke.io/zone": "b", "topology.disk.csi.azure.com/zone": "b", "topology.cinder.csi.openstack.org/zone": "b",
+		"topology.csi.vmware.com/k8s-zone": "b",
 	}, rich.NodeLabels("b")); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,25 +27,73 @@ var toleratedByDaemons = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// daemonPod returns a pod of a DaemonSet as the controller creates it.
+// daemonPod returns a pod of a DaemonSet as the controller creates it, with default requests.
 func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
 		Spec:       *set.Spec.Template.Spec.DeepCopy(),
 	}
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
+	constraint.DefaultRequests(&pod.Spec)
 	return pod
 }
 
 func (v *View) readDaemons() {
 	for i := range v.Daemons {
+		v.daemons = append(v.daemons, v.daemon(&v.Daemons[i], daemonPod(&v.Daemons[i]))...)
+	}
+}
+
+// daemon returns a pod of a DaemonSet, or none if the API server has accepted an invalid template: its pods run nowhere.
+// Admission may add to what the template requests, such as a LimitRange or a sidecar: the newest pod shows how much.
+func (v *View) daemon(set *appsv1.DaemonSet, pod *corev1.Pod) []daemon {
+	demands, err := v.compiler.Compile(pod)
+	if err != nil {
+		return nil
+	}
+	size, _ := Requests(pod)
+	if newest := v.successors.newest[set.UID]; newest != nil && set.UID != "" {
+		of, _ := Requests(newest)
+		size = largest(size, of)
+	}
+	return []daemon{{demands: demands, size: size}}
+}
+
+// WithoutLabels returns the view as if DaemonSets did not refer to labels of nodes for which unknown returns true. It is
+// for machines whose labels of that kind are unknown: they may run any of the DaemonSets.
+func (v *View) WithoutLabels(unknown func(label string) bool) *View {
+	other := *v
+	other.daemons = nil
+	for i := range v.Daemons {
 		pod := daemonPod(&v.Daemons[i])
-		demands, err := v.compiler.Compile(pod)
-		if err != nil {
-			continue // the API server accepted an invalid template; its pods run nowhere
+		ignoreLabels(&pod.Spec, unknown)
+		other.daemons = append(other.daemons, v.daemon(&v.Daemons[i], pod)...)
+	}
+	return &other
+}
+
+// ignoreLabels removes what a pod demands of labels of nodes for which unknown returns true.
+func ignoreLabels(spec *corev1.PodSpec, unknown func(label string) bool) {
+	for label := range spec.NodeSelector {
+		if unknown(label) {
+			delete(spec.NodeSelector, label)
 		}
-		size, _ := Requests(pod)
-		v.daemons = append(v.daemons, daemon{demands: demands, size: size})
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	required := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if *required == nil {
+		return
+	}
+	for i := range (*required).NodeSelectorTerms {
+		t := &(*required).NodeSelectorTerms[i]
+		was := len(t.MatchExpressions)
+		t.MatchExpressions = slices.DeleteFunc(t.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return unknown(e.Key) })
+		if len(t.MatchExpressions) < was && empty(*t) {
+			*required = nil // a term without requirements would match no node
+			return
+		}
 	}
 }
 

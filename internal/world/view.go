@@ -51,8 +51,8 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
 		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets),
 	}
-	v.readDaemons()
 	v.readSuccessors()
+	v.readDaemons()
 	reserved := w.reserved()
 	for i := range w.Pods {
 		pod := &w.Pods[i]

@@ -147,7 +147,7 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 func (r *planning) overdue() map[string][]overdue {
 	found := map[string][]overdue{}
 	for _, m := range r.all {
-		if m.Leaving {
+		if m.Leaving || r.flavors[m.Flavor].Held {
 			continue
 		}
 		timeout := r.flavors[m.Flavor].JoinTimeout

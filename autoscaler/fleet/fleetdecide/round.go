@@ -68,6 +68,8 @@ type Flavor struct {
 	Ordered int
 	// Unusable reports that no machine of the flavor can be ordered.
 	Unusable bool
+	// Held reports that neither the number of its machines nor any machine may be changed. It is also Unusable.
+	Held bool
 	// JoinTimeout is the maximum time from the order of a machine until its node is ready. Lag is the expected time,
 	// and Learned reports whether it was measured on machines of this flavor.
 	JoinTimeout, Lag time.Duration
@@ -253,9 +255,12 @@ func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
 			continue
 		}
 		r.all = append(r.all, m)
-		if !m.Leaving {
+		if m.Leaving {
+			continue
+		}
+		r.made[m.Flavor]++
+		if !r.flavors[m.Flavor].Held { // no decision is about it
 			r.machines[m.Key] = m
-			r.made[m.Flavor]++
 		}
 	}
 	for i := range o.Drains {

@@ -24,6 +24,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -174,10 +175,12 @@ func TestEveryInstanceTypeThatATemplateMayBeUsedWithIsAFlavor(t *testing.T) {
 	_, found := s.observe()
 	const gib = 1 << 30
 	labels := func(instanceType, zone string) map[string]string {
-		return map[string]string{
+		all := map[string]string{
 			corev1.LabelInstanceTypeStable: instanceType, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", v1alpha1.LabelMachineType: "m7i",
 			"disk": "ssd", "node.cluster.x-k8s.io/pool": "p", corev1.LabelTopologyZone: zone,
 		}
+		constraint.AddFollowing(all)
+		return all
 	}
 	want := []provider.Flavor{
 		{InstanceType: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MaxPods: 29, Labels: labels("m7i.large", "z1"), Max: 1<<31 - 1, JoinTimeout: new(5 * time.Minute)},

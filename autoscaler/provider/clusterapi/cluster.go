@@ -1,12 +1,16 @@
 package clusterapi
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -89,4 +93,37 @@ func (p *Provider) checkTemplates(cluster string) error {
 		}
 	}
 	return nil
+}
+
+// pausedCluster describes that the Cluster of the fleet is paused, or returns "". cluster-api then changes nothing about
+// its MachineDeployments and Machines. A Cluster that is unknown, or does not exist, is not paused.
+//
+// Cost: one request.
+func (p *Provider) pausedCluster(ctx context.Context, deployments []clusterv1.MachineDeployment) (string, error) {
+	name := p.cluster
+	for i := range deployments {
+		name = cmp.Or(name, deployments[i].Spec.ClusterName)
+	}
+	if name == "" {
+		return "", nil
+	}
+	var of clusterv1.Cluster
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: p.spec.Namespace, Name: name}, &of)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read Cluster %s/%s: %w", p.spec.Namespace, name, err)
+	case of.Spec.Paused != nil && *of.Spec.Paused:
+		return fmt.Sprintf("Cluster %s/%s is paused", p.spec.Namespace, name), nil
+	}
+	return "", nil
+}
+
+// hold holds all flavors for a reason.
+func hold(flavors []provider.Flavor, why string) {
+	for i := range flavors {
+		f := &flavors[i]
+		f.Held, f.Problem = why, cmp.Or(f.Problem, why)
+	}
 }

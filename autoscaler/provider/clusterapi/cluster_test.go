@@ -85,6 +85,36 @@ func TestMachinesOfAnotherClusterAreNoneOfAFleet(t *testing.T) {
 	}
 }
 
+func TestFlavorsOfAPausedClusterAreHeld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		want    string
+	}{
+		"there is none": {nil, ""},
+		"it runs":       {&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a"}, Spec: clusterv1.ClusterSpec{Paused: new(false)}}, ""},
+		"it is paused":  {&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}, "Cluster machines/a is paused"},
+		"another is":    {&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "b"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sized()
+			d.Spec.ClusterName = "a"
+			s := newServer(t, d)
+			if tc.cluster != nil {
+				if err := s.Create(t.Context(), tc.cluster); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found, err := New(s, s, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines"}}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := found.Flavors[0]; f.Held != tc.want || f.Problem != tc.want {
+				t.Errorf("it is held: %q, problem %q, want %q", f.Held, f.Problem, tc.want)
+			}
+		})
+	}
+}
+
 // checkRefused checks that an error refuses a fleet with this reason, and says this.
 func checkRefused(t *testing.T, err error, reason, says string) {
 	t.Helper()

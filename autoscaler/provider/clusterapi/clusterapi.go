@@ -104,6 +104,10 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, err := p.pausedCluster(ctx, deployments)
+	if err != nil {
+		return nil, err
+	}
 	found := &provider.Inventory{}
 	for i := range deployments {
 		found.Machines = append(found.Machines, machinesOf(&deployments[i], machines[deployments[i].Name])...)
@@ -115,9 +119,12 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		}
 		p.noteUnused(deployments, others, machines)
 		found.Flavors, err = p.flavorsOf(ctx, deployments, machines)
-		return found, err
+	} else {
+		found.Flavors, err = p.flavorsNamed(ctx, deployments, others, machines)
 	}
-	found.Flavors, err = p.flavorsNamed(ctx, deployments, others, machines)
+	if held != "" {
+		hold(found.Flavors, held)
+	}
 	return found, err
 }
 

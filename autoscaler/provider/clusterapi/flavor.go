@@ -17,6 +17,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
@@ -74,6 +75,7 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	f.JoinTimeout = r.duration(annotationProvision)
 	f.UnneededTime = r.duration(annotationUnneeded)
 	f.Threshold = r.share(annotationThreshold)
+	f.Held = paused(d)
 	f.Problem = problem(d, &f, r)
 	f.Warning = warning(d)
 	return f
@@ -94,6 +96,15 @@ func warning(d *clusterv1.MachineDeployment) string {
 		"but a Migration may take %v: set it to 0, which waits without limit, or raise it", timeout, v1alpha1.DefaultMigrationDeadline)
 }
 
+// paused describes why cluster-api changes nothing about the deployment, or returns "". It does not know whether the
+// Cluster is paused: see [Provider.pausedCluster].
+func paused(d *clusterv1.MachineDeployment) string {
+	if hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused {
+		return "the MachineDeployment is paused"
+	}
+	return ""
+}
+
 // problem describes why no machine can be bought.
 func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) string {
 	switch {
@@ -101,8 +112,8 @@ func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) str
 		return strings.Join(r.faults, "; ")
 	case d.DeletionTimestamp != nil:
 		return "the MachineDeployment is being deleted"
-	case hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused:
-		return "the MachineDeployment is paused"
+	case f.Held != "":
+		return f.Held
 	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
 		return fmt.Sprintf("the capacity of its machines is unknown, because it has no node and its infrastructure template has no status.capacity: "+
 			"set the annotations %s and %s", annotationCPU, annotationMemory)
@@ -255,6 +266,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	maps.Copy(labels, capilabels.GetManagedLabels(d.Spec.Template.Labels))
 	if pairs := r.pairs(annotationLabels); node == nil {
 		maps.Copy(labels, pairs)
+		constraint.AddFollowing(labels)
 	}
 	for _, taint := range d.Spec.Template.Spec.Taints {
 		if taint.Propagation == clusterv1.MachineTaintPropagationAlways {

@@ -73,7 +73,8 @@ func TestAnnotationsOfClusterAutoscalerAreRead(t *testing.T) {
 		taintsKey, "gpu=true:NoSchedule, spot:PreferNoSchedule,gone=:NoExecute", joinKey, "20m", idleKey, "90s", shareKey, "0.35", priceKey, "0.192"), nothing(), nil)
 	want := provider.Flavor{
 		Name: "small", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 * gib}, MaxPods: 32, Min: 1, Max: 9, Want: 3,
-		Labels: map[string]string{"disk": "ssd", "zone": "a", "empty": "", "odd": "x=y", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+		Labels: map[string]string{"disk": "ssd", "zone": "a", "empty": "", "odd": "x=y", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
+			"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux"},
 		Taints: []corev1.Taint{
 			{Key: "gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}, {Key: "spot", Effect: corev1.TaintEffectPreferNoSchedule},
 			{Key: "gone", Effect: corev1.TaintEffectNoExecute},
@@ -104,7 +105,7 @@ func TestWithoutAnnotationsThereAreDefaults(t *testing.T) {
 	d.Spec.Replicas = nil
 	want := provider.Flavor{
 		Name: "small", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 * gib}, MaxPods: 110, Max: math.MaxInt32,
-		Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+		Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux"},
 	}
 	if diff := cmp.Diff(want, flavor(d, nothing(), nil)); diff != "" {
 		t.Errorf("flavor (-want +got):\n%s", diff)
@@ -185,9 +186,13 @@ func TestMachinesThatCannotBeBoughtSayWhy(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			got := flavor(tc.d, nothing(), nil).Problem
+			f := flavor(tc.d, nothing(), nil)
+			got := f.Problem
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 				t.Errorf("the problem is %q, want %q", got, tc.want)
+			}
+			if held := tc.want == "is paused"; (f.Held != "") != held {
+				t.Errorf("it is held: %q", f.Held)
 			}
 		})
 	}
@@ -268,6 +273,9 @@ func TestLabelsAndTaintsOfNodesThatAreNotThereYet(t *testing.T) {
 	labels := map[string]string{
 		"kubernetes.io/arch": "riscv64", "kubernetes.io/os": "windows", "topology.kubernetes.io/zone": "zone-1", "disk": "ssd",
 		"node-role.kubernetes.io/worker": "", "node.cluster.x-k8s.io/pool": "blue", "deep.node-restriction.kubernetes.io/a": "b",
+		"beta.kubernetes.io/arch": "riscv64", "beta.kubernetes.io/os": "windows", "failure-domain.beta.kubernetes.io/zone": "zone-1",
+		"topology.ebs.csi.aws.com/zone": "zone-1", "topology.gke.io/zone": "zone-1", "topology.disk.csi.azure.com/zone": "zone-1",
+		"topology.cinder.csi.openstack.org/zone": "zone-1", "topology.csi.vmware.com/k8s-zone": "zone-1",
 	}
 	always := corev1.Taint{Key: "always", Value: "x", Effect: corev1.TaintEffectNoExecute}
 	gpu := corev1.Taint{Key: "gpu", Value: "false", Effect: corev1.TaintEffectNoSchedule}

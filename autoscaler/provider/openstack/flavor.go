@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -108,6 +109,8 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 		delete(f.Labels, corev1.LabelHostname)
 		f.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
 		f.Seen = true
+	} else {
+		constraint.AddFollowing(f.Labels)
 	}
 	if f.Problem == "" && (f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0) {
 		f.Problem = fmt.Sprintf("spec.openStack.reserved leaves no room for pods on flavor %s", o.nova.Name)

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -117,6 +118,7 @@ func TestAFlavorPromisesWhatIsLeftOfItUntilANodeHasBeenSeen(t *testing.T) {
 			"topology.kubernetes.io/region": "North", "supercargo.dev/fleet": "batch", "supercargo.dev/machine-type": "large", "supercargo.dev/class": "batch", "team": "a",
 		},
 	}
+	constraint.AddFollowing(want.Labels)
 	if diff := cmp.Diff(want, o.flavor(fleetOf(spec), spec, s, nil)); diff != "" {
 		t.Errorf("promised (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,57 @@
+package world
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/test/fixtures"
+)
+
+// TestAPodOfADaemonSetCountsWithWhatItsPodsRequest: its template lacks what the API server and admission add.
+func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
+	own := func(generation int64) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Generation = generation
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
+		}
+	}
+	limit := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}}
+	for _, tc := range []struct {
+		name string
+		spec corev1.PodSpec
+		pods []*corev1.Pod
+		want packing.Size
+	}{
+		{"nothing", corev1.PodSpec{}, nil, packing.Size{}},
+		{"limits of a container", corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: limit}}}, nil, packing.Size{MilliCPU: 300}},
+		{"limits of the pod", corev1.PodSpec{Resources: &limit, Containers: []corev1.Container{{Name: "main"}}}, nil, packing.Size{MilliCPU: 300}},
+		{"what admission adds", corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: limit}}}, []*corev1.Pod{fixtures.Pod("a", 200, 1<<20, own(1))}, packing.Size{MilliCPU: 300, MemoryBytes: 1 << 20}},
+		{"a pod that was resized since", corev1.PodSpec{}, []*corev1.Pod{fixtures.Pod("a", 200, 1<<20, own(2))}, packing.Size{}},
+		{"the newest of two", corev1.PodSpec{}, []*corev1.Pod{
+			fixtures.Pod("a", 200, 1<<20, own(1)),
+			fixtures.Pod("b", 100, 1<<20, own(1), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) }),
+		}, packing.Size{MilliCPU: 100, MemoryBytes: 1 << 20}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := &World{Daemons: []appsv1.DaemonSet{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: tc.spec}},
+			}}}
+			for _, p := range tc.pods {
+				w.Pods = append(w.Pods, *p)
+			}
+			if got, pods := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
+				t.Errorf("%d pods take %+v, want %+v", pods, got, tc.want)
+			}
+			if len(tc.spec.Containers) > 0 && w.Daemons[0].Spec.Template.Spec.Containers[0].Resources.Requests != nil {
+				t.Error("the DaemonSet was changed")
+			}
+		})
+	}
+}
