@@ -279,7 +279,8 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node {
 	seen := s.traits[f.Name]
 	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
-	size, pods := o.view.Overhead(host)
+	size, pods, residents := o.view.Overhead(host)
+	host.Residents = residents
 	if f.Seen { // else limitToSeen has already subtracted them
 		size.MilliCPU += seen.static.MilliCPU
 		size.MemoryBytes += seen.static.MemoryBytes

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -708,5 +709,36 @@ func TestConditionsAreMetrics(t *testing.T) {
 	m.run(minute, "f")
 	if got := shown(); strings.Contains(got, `fleet="f"`) {
 		t.Errorf("a fleet that is no more is shown:\n%s", got)
+	}
+}
+
+// TestNothingIsBoughtForAPodWhosePortADaemonSetTakes has a DaemonSet on the network of its hosts: its template does not
+// say that it takes the port of each.
+func TestNothingIsBoughtForAPodWhosePortADaemonSetTakes(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		m := newModel(t, alone(nil), smalls())
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"}}
+		set.Spec.Template.Spec = corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "main", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}}
+		set.Spec.Template.Spec.HostNetwork = taken
+		m.must(m.client.Create(t.Context(), set))
+		said := events.NewFakeRecorder(1000)
+		m.r.Events = said
+		gate := testPod("gate", 500, 512, time.Hour)
+		gate.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
+		m.add(gate)
+		m.run(10*minute, "f")
+		if !taken {
+			m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
+			continue
+		}
+		m.checkOutcome("0 pods run, 1 wait, 0 have ended, lost []; small 0 of 0, at most 0; 0 were made, 0 nodes are cordoned")
+		close(said.Events)
+		named := false
+		for event := range said.Events {
+			named = named || strings.Contains(event, "default/gate: ") && strings.Contains(event, "host port 8080/TCP is taken by DaemonSet kube-system/proxy")
+		}
+		if !named {
+			t.Error("no Event names the port and the DaemonSet")
+		}
 	}
 }

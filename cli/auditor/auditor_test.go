@@ -25,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -505,5 +506,53 @@ func TestTypesWithUnknownLabelsMayRunAllDaemonSetsThatReferToThem(t *testing.T) 
 	}
 	if diff := cmp.Diff(map[string]int64{"m5.xlarge": 3820, "own.large": 900}, found); diff != "" {
 		t.Errorf("CPU by type (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPodDoesNotMoveToAPortThatADaemonSetTakes has a pod with the host port of a DaemonSet that runs on another pool.
+func TestAPodDoesNotMoveToAPortThatADaemonSetTakes(t *testing.T) {
+	port := func(spec *corev1.PodSpec) {
+		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
+	}
+	for _, tc := range []struct {
+		name   string
+		hasSet bool // the DaemonSets were read; otherwise they are derived from their pods
+		takes  bool
+	}{{"the port is taken", true, true}, {"by the pods alone", false, true}, {"the DaemonSet has none", true, false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			onA := func(s *corev1.PodSpec) {
+				s.NodeSelector = map[string]string{"pool": "a"}
+				if tc.takes {
+					port(s)
+				}
+			}
+			proxy := podOf("proxy-1", "a", func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", Controller: new(true)}}
+				onA(&p.Spec)
+			})
+			o := &objects.Objects{
+				Nodes: []corev1.Node{nodeOf("a", "m5.xlarge", label("pool", "a")), nodeOf("b", "m5.xlarge", label("pool", "b"))},
+				Pods: []corev1.Pod{
+					proxy, podOf("api", "a", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} }),
+					podOf("gate", "b", func(p *corev1.Pod) { port(&p.Spec) }),
+				},
+			}
+			if tc.hasSet {
+				set := daemonOf("proxy", proxy.Spec.Containers[0].Resources, onA)
+				set.Namespace, set.UID = "shop", ""
+				o.Daemons = []appsv1.DaemonSet{set}
+			}
+			seen, err := Of(context.Background(), o, Options{Now: now, InstanceTypes: []string{"m5.xlarge"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := dollars.Amount(384_000)
+			if !tc.takes {
+				want /= 2
+			}
+			if r := audit.Audit(*seen); r.Moved.PerHour != want || r.Cheapest.PerHour != want {
+				t.Errorf("by moving %d, cheapest %d, want %d", r.Moved.PerHour, r.Cheapest.PerHour, want)
+			}
+		})
 	}
 }

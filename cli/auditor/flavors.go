@@ -79,7 +79,8 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	if !m.seen {
 		view = b.unlabelled(honoured)
 	}
-	size, pods := view.Overhead(host)
+	size, pods, residents := view.Overhead(host)
+	host.Residents = residents
 	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
 	f := audit.Flavor{InstanceType: m.name, CapacityType: m.sold, Flavor: cluster.Flavor{
 		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,

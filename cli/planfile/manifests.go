@@ -142,6 +142,7 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		return
 	}
 	constraint.DefaultRequests(&pod.Spec)
+	constraint.DefaultHostPorts(&pod.Spec)
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	if requests.Cpu().Cmp(mostCPU) > 0 || requests.Memory().Cmp(mostMemory) > 0 {
 		r.fault(n.Line, path, fmt.Sprintf("pod %s requests CPU %v and memory %v: must be at most %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))

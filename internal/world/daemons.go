@@ -13,8 +13,9 @@ import (
 
 // daemon is a pod of a DaemonSet and the room that it takes on a machine.
 type daemon struct {
-	demands *constraint.Pod
-	size    packing.Size
+	demands  *constraint.Pod
+	size     packing.Size
+	resident constraint.Resident
 }
 
 // toleratedByDaemons are the tolerations that the DaemonSet controller adds to its pods.
@@ -27,7 +28,7 @@ var toleratedByDaemons = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// daemonPod returns a pod of a DaemonSet as the controller creates it, with default requests.
+// daemonPod returns a pod of a DaemonSet as the controller creates it, with default requests and host ports.
 func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
@@ -35,13 +36,45 @@ func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
 	}
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
 	constraint.DefaultRequests(&pod.Spec)
+	constraint.DefaultHostPorts(&pod.Spec)
 	return pod
 }
 
 func (v *View) readDaemons() {
+	v.daemonSets = map[daemonSet]constraint.Resident{}
 	for i := range v.Daemons {
-		v.daemons = append(v.daemons, v.daemon(&v.Daemons[i], daemonPod(&v.Daemons[i]))...)
+		set := &v.Daemons[i]
+		for _, d := range v.daemon(set, daemonPod(set)) {
+			v.daemons = append(v.daemons, d)
+			v.daemonSets[daemonSet{set.Namespace, set.Name}] = d.resident
+		}
 	}
+}
+
+// daemonSet identifies a DaemonSet.
+type daemonSet struct{ namespace, name string }
+
+// resident returns a pod that belongs on every node as a resident of its node: the pod of its DaemonSet, which need not
+// be compiled for each node, or a static pod that uses host ports. It reports whether there is one.
+func (v *View) resident(pod *corev1.Pod) (constraint.Resident, bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if r, is := v.daemonSets[daemonSet{pod.Namespace, owner.Name}]; is && owner.Kind == "DaemonSet" {
+		return r, true
+	}
+	if !usesHostPorts(pod) {
+		return constraint.Resident{}, false
+	}
+	demands, err := v.compiler.CompileSuccessor(pod)
+	if err != nil {
+		return constraint.Resident{}, false // not possible: the API server has accepted the pod
+	}
+	return v.compiler.Resident(demands, "pod "+PodName(pod)), true
+}
+
+func usesHostPorts(pod *corev1.Pod) bool {
+	used := func(p corev1.ContainerPort) bool { return p.HostPort > 0 }
+	uses := func(c corev1.Container) bool { return slices.ContainsFunc(c.Ports, used) }
+	return slices.ContainsFunc(pod.Spec.Containers, uses) || slices.ContainsFunc(pod.Spec.InitContainers, uses)
 }
 
 // daemon returns a pod of a DaemonSet, or none if the API server has accepted an invalid template: its pods run nowhere.
@@ -56,7 +89,7 @@ func (v *View) daemon(set *appsv1.DaemonSet, pod *corev1.Pod) []daemon {
 		of, _ := Requests(newest)
 		size = largest(size, of)
 	}
-	return []daemon{{demands: demands, size: size}}
+	return []daemon{{demands: demands, size: size, resident: v.compiler.Resident(demands, "DaemonSet "+set.Namespace+"/"+set.Name)}}
 }
 
 // WithoutLabels returns the view as if DaemonSets did not refer to labels of nodes for which unknown returns true. It is
@@ -124,14 +157,15 @@ func isStatic(pod *corev1.Pod) bool {
 	return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" && owner != nil && owner.Kind == "Node"
 }
 
-// Overhead returns the total requests of the DaemonSet pods on a machine, and their number.
-func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64) {
+// Overhead returns the total requests of the DaemonSet pods on a machine, their number, and the pods.
+func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64, residents []constraint.Resident) {
 	for i := range v.daemons {
 		if d := &v.daemons[i]; d.demands.Admits(host) == "" {
 			size.MilliCPU += d.size.MilliCPU
 			size.MemoryBytes += d.size.MemoryBytes
 			pods++
+			residents = append(residents, d.resident)
 		}
 	}
-	return size, pods
+	return size, pods, residents
 }

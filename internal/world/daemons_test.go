@@ -46,7 +46,7 @@ func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
 			for _, p := range tc.pods {
 				w.Pods = append(w.Pods, *p)
 			}
-			if got, pods := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
+			if got, pods, _ := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
 				t.Errorf("%d pods take %+v, want %+v", pods, got, tc.want)
 			}
 			if len(tc.spec.Containers) > 0 && w.Daemons[0].Spec.Template.Spec.Containers[0].Resources.Requests != nil {

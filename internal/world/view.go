@@ -32,6 +32,7 @@ type View struct {
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
 
 	successors successors
+	daemonSets map[daemonSet]constraint.Resident
 
 	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
 	// all.
@@ -241,6 +242,9 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 			size, _ := Requests(pod)
 			n.Capacity = n.Capacity.Minus(size)
 			most--
+			if r, is := v.resident(pod); is {
+				n.Host.Residents = append(n.Host.Residents, r)
+			}
 			continue
 		}
 		p, err := v.pod(pod, false)

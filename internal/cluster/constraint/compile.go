@@ -33,6 +33,8 @@ type Compiler struct {
 	tallyIDs   map[string]int
 	spreads    []*spreadDef
 	spreadsIDs map[string]int
+
+	residents []Resident
 }
 
 // tallyDef defines what a tally counts by domain of a topology key: the members of an audience, or, if audience is nil,

@@ -17,6 +17,8 @@ type Host struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
+	// Residents are pods that run on the host whatever else does, such as those of DaemonSets.
+	Residents []Resident
 }
 
 // NewHost returns the host of a node. It shares the node's labels and taints.

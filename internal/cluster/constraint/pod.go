@@ -84,14 +84,20 @@ func (p *Pod) Terminating() *Pod {
 
 // StaticKey is equal for two pods if and only if [Pod.Admits] gives both the same result and reasons on every host.
 // Many pods with different keys share it, so it is the right key for caching results.
-func (p *Pod) StaticKey() string { return p.static.key }
+func (p *Pod) StaticKey() string { return p.static.key + p.besidesKey() }
 
-// Admits returns "" if nothing about the host alone rejects the pod. Otherwise it returns the first reason, in the
-// order of kube-scheduler's filters: cordoned, node name, taints, node selector, node affinity. It names the reason as
-// a user would write it: `untolerated taint gpu=true:NoSchedule`, `node selector zone=b`.
+// Admits returns "" if nothing about the host and its residents rejects the pod. Otherwise it returns the first reason,
+// in the order of kube-scheduler's filters: cordoned, node name, taints, node selector, node affinity, then what
+// conflicts with a resident. It names the reason as a user would write it: `untolerated taint gpu=true:NoSchedule`,
+// `node selector zone=b`.
 //
 // A host without a name does not satisfy an affinity to metadata.name.
-func (p *Pod) Admits(h *Host) string { return p.static.admits(h) }
+func (p *Pod) Admits(h *Host) string {
+	if why := p.static.admits(h); why != "" {
+		return why
+	}
+	return p.besides(h.Residents)
+}
 
 // Plain reports whether the pod itself has no constraints that depend on other pods: pod affinity or anti-affinity,
 // hard spread constraints, host ports. Other pods may still repel it: see [Coupled].

@@ -60,6 +60,23 @@ func DefaultRequests(spec *corev1.PodSpec) {
 	spec.Resources = whole
 }
 
+// DefaultHostPorts sets the host ports that the API server sets when a pod that uses the network of its host is created,
+// but not in the template of a controller. It changes the containers of the spec.
+func DefaultHostPorts(spec *corev1.PodSpec) {
+	if !spec.HostNetwork {
+		return
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for j := range containers[i].Ports {
+				if p := &containers[i].Ports[j]; p.HostPort == 0 {
+					p.HostPort = p.ContainerPort
+				}
+			}
+		}
+	}
+}
+
 // withMissing returns the list with the applicable amounts of others that it lacks. It changes neither.
 func withMissing(list, others corev1.ResourceList, applies func(corev1.ResourceName) bool) corev1.ResourceList {
 	own := false
