@@ -346,6 +346,20 @@ func TestNothingOfAFlavorThatIsHeldIsChanged(t *testing.T) {
 	}
 }
 
+// TestAMachineOfAFlavorThatIsHeldIsNotAbandoned has a node that never becomes ready.
+func TestAMachineOfAFlavorThatIsHeldIsNotAbandoned(t *testing.T) {
+	for _, held := range []string{"", "Cluster machines/a is paused"} {
+		m := newModel(t, alone(nil), smalls())
+		m.sick = true
+		m.add(testPod("p", 3000, 1024, time.Hour))
+		m.run(5*minute, "f")
+		m.flavors[0].Held, m.flavors[0].Problem = held, held
+		if m.run(time.Hour, "f"); m.did("release") != (held == "") {
+			t.Errorf("held %q: it was released: %t\n%s", held, m.did("release"), strings.Join(m.log, "\n"))
+		}
+	}
+}
+
 // podsOfAnUnderUsedNode fill two machines, one of which is under-used once pod early has ended.
 func podsOfAnUnderUsedNode() []*corev1.Pod {
 	restarting := testPod("restarting", 1000, 1024, time.Hour)

@@ -255,12 +255,9 @@ func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
 			continue
 		}
 		r.all = append(r.all, m)
-		if m.Leaving {
-			continue
-		}
-		r.made[m.Flavor]++
-		if !r.flavors[m.Flavor].Held { // no decision is about it
+		if !m.Leaving {
 			r.machines[m.Key] = m
+			r.made[m.Flavor]++
 		}
 	}
 	for i := range o.Drains {
