@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -59,4 +60,77 @@ func (h hostLabels) Lookup(key string) (string, bool) {
 		return value, true
 	}
 	return h.Name, key == corev1.LabelHostname
+}
+
+// Resident is a pod that runs on each of some hosts whatever else does, such as the pod of a DaemonSet.
+// [Compiler.Resident] makes it.
+type Resident struct {
+	pod  *Pod
+	name string // of what runs it, for people
+}
+
+// Resident returns a pod of this compiler as a resident of hosts. The name is that of what runs it, such as "DaemonSet
+// kube-system/proxy". All residents of hosts that a pod is checked against must have been made before.
+func (c *Compiler) Resident(p *Pod, name string) Resident {
+	r := Resident{p, name}
+	if !slices.Contains(c.residents, r) {
+		c.residents = append(c.residents, r)
+	}
+	return r
+}
+
+// wary reports whether a pod beside this one on its host can be a conflict.
+func (p *Pod) wary() bool {
+	return len(p.ports) > 0 || len(p.apart) > 0 || slices.ContainsFunc(p.identity.audiences, func(a *audience) bool { return len(a.repels) > 0 })
+}
+
+// besides returns the first conflict of the pod with a resident, or "".
+func (p *Pod) besides(residents []Resident) string {
+	if len(residents) == 0 || !p.wary() {
+		return ""
+	}
+	for i := range residents {
+		if why := p.beside(&residents[i]); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// beside returns why the pod cannot run on the same host as the resident, or "": a host port, its own anti-affinity on
+// hosts, or that of the resident.
+func (p *Pod) beside(r *Resident) string {
+	for i := range p.ports {
+		if slices.ContainsFunc(r.pod.ports, func(q port) bool { return p.ports[i].clashes(&q) }) {
+			return p.ports[i].reason + " is taken by " + r.name
+		}
+	}
+	onHosts := func(key int) bool { return p.compiler.keys[key] == corev1.LabelHostname }
+	for i := range p.apart {
+		if term := &p.apart[i]; onHosts(term.key) && r.pod.identity.belongsTo(p.compiler.tallies[term.tally].audience) {
+			return term.reason + " keeps it away from " + r.name
+		}
+	}
+	for _, a := range p.identity.audiences {
+		for _, held := range a.repels {
+			if onHosts(held.key) && slices.ContainsFunc(r.pod.apart, func(t apart) bool { return t.held == held.tally }) {
+				return "the pod anti-affinity of " + r.name + " keeps it away"
+			}
+		}
+	}
+	return ""
+}
+
+// besidesKey is equal for two pods that have the same conflicts with residents.
+func (p *Pod) besidesKey() string {
+	if len(p.compiler.residents) == 0 || !p.wary() {
+		return ""
+	}
+	k := newKey(0)
+	for i := range p.compiler.residents {
+		if why := p.beside(&p.compiler.residents[i]); why != "" {
+			k.add("beside", strconv.Itoa(i), why)
+		}
+	}
+	return k.String()
 }
