@@ -55,7 +55,8 @@ LOCAL    := supercargo-lab# for people's computers: it has no image
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own
 
-IMAGE_REPO ?= supercargo
+# The registry that the manifests name, which nobody can have.
+IMAGE_REPO ?= registry.invalid/supercargo
 IMAGE_TAG  ?= $(VERSION)
 PLATFORM   ?= linux/amd64
 

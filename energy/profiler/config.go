@@ -55,7 +55,7 @@ type Config struct {
 // Defaults returns the defaults of the flags.
 func Defaults() Config {
 	return Config{
-		Mode: Observe, Namespace: "supercargo-probing", Image: "supercargo/node-agent:v0.1.0", Timeout: 2 * time.Hour, AtOnce: 1, Backoff: 10 * time.Minute,
+		Mode: Observe, Namespace: "supercargo-probing", Image: "registry.invalid/supercargo/node-agent:v0.1.0", Timeout: 2 * time.Hour, AtOnce: 1, Backoff: 10 * time.Minute,
 		Period: 24 * time.Hour, MeterPort: meterapi.Port, MeterNamespace: meterapi.Namespace, MeterToken: meterapi.TokenFile, Amount: 100, settle: defaultSettle,
 	}
 }

@@ -391,7 +391,7 @@ func TestEveryTargetOfMakeExists(t *testing.T) {
 
 // TestImagesAreBuiltUnderTheTagOfTheManifests checks the make commands in the pages.
 func TestImagesAreBuiltUnderTheTagOfTheManifests(t *testing.T) {
-	tag := regexp.MustCompile(`image: supercargo/[a-z-]+:(\S+)`)
+	tag := regexp.MustCompile(`image: registry\.invalid/supercargo/[a-z-]+:(\S+)`)
 	tags := map[string]bool{}
 	err := filepath.WalkDir(root+"/manifests", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {

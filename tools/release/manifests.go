@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// named matches the image of a program in the manifests.
-var named = regexp.MustCompile(`\bsupercargo/([a-z-]+):v[0-9][0-9A-Za-z.+-]*`)
+// named matches the image of a program in the manifests, whose registry nobody can have.
+var named = regexp.MustCompile(`\bregistry\.invalid/supercargo/([a-z-]+):v[0-9][0-9A-Za-z.+-]*`)
 
 // pin replaces image names by names with digests. The tag is only informative.
 func (o *options) pin(content []byte, digests map[string]string) []byte {

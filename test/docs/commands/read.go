@@ -26,7 +26,7 @@ func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Lin
 
 // programs are the first words of commands.
 var programs = strings.Fields(`
-	apt-get bin/supercargo cp ctr curl echo export for git go gpg helm hack/nodes/nodes.sh hack/vms/vms.sh kubectl make makeflow mv nginx-exporter
+	apt-get bin/supercargo cp ctr curl echo export for git go gpg grep helm hack/nodes/nodes.sh hack/vms/vms.sh kubectl make makeflow mv nginx-exporter
 	node-agent npm openstack sed supercargo tar /usr/bin/time
 `)
 

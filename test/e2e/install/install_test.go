@@ -157,7 +157,7 @@ func (s *site) schedulerIsReplaced() {
 		s.Fatal(err)
 	}
 	s.onControlPlane("set -- '" + folder + "'\n" + replacementSteps)
-	s.schedules("supercargo/kube-scheduler:v0.1.0")
+	s.schedules("registry.invalid/supercargo/kube-scheduler:v0.1.0")
 }
 
 func (s *site) schedulerGoesBack() {

@@ -59,7 +59,7 @@ spec:
           resources: {requests: {cpu: 10m, memory: 16Mi}}
           volumeMounts: [{name: web, mountPath: /etc/web}, {name: logs, mountPath: /logs}, {name: tmp, mountPath: /tmp}]
         - name: nginx-exporter
-          image: supercargo/nginx-exporter:v0.1.0
+          image: registry.invalid/supercargo/nginx-exporter:v0.1.0
           args: [--status-url=http://127.0.0.1:8080/stub_status, --access-log=/logs/access.log]
           ports: [{name: metrics, containerPort: 9113}]
           resources: {requests: {cpu: 10m, memory: 16Mi}}

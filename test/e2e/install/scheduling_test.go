@@ -48,7 +48,7 @@ func TestKubernetesOwnTestsOfItsSchedulerPass(t *testing.T) {
 	s.importToAll("suite.tar", suiteImages...)
 	s.helm("install", "supercargo-crds", "manifests/helm/supercargo-crds")
 	s.helm("install", "supercargo", "manifests/helm/supercargo", "--namespace", namespace, "--create-namespace",
-		"--set", "image.repository=supercargo", "--set", "scheduler.replacement.enabled=true")
+		"--set", "image.repository=registry.invalid/supercargo", "--set", "scheduler.replacement.enabled=true")
 	s.part("the default scheduler is replaced", (*site).schedulerIsReplaced)
 	for i, node := range s.Nodes[1:] { // for the tests that need several zones
 		s.kubectl("label", "node", node.Name, fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", i))

@@ -125,7 +125,7 @@ func (c *cluster) waits(what string, check func() error) {
 // parts returns values for all parts except the metrics adapter: no pod serves its APIs here, and meanwhile
 // no namespace can be deleted.
 func parts() values {
-	v := values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud}
+	v := values{}
 	for key, value := range everything {
 		if key != "metricsAdapter.enabled" {
 			v[key] = value

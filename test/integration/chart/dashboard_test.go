@@ -38,7 +38,7 @@ func TestTheDashboardIsForAuthorizedUsersInAnyNamespace(t *testing.T) {
 		if diff := cmp.Diff(want, d.Spec.Template.Spec.Containers[0].Args); diff != "" {
 			t.Errorf("in namespace %s (-want +got):\n%s", namespace, diff)
 		}
-		if image := d.Spec.Template.Spec.Containers[0].Image; image != "supercargo/supercargo:v0.1.0" {
+		if image := d.Spec.Template.Spec.Containers[0].Image; image != "registry.invalid/supercargo/supercargo:v0.1.0" {
 			t.Errorf("the image is %s", image)
 		}
 	}

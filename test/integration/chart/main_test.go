@@ -49,11 +49,11 @@ func run(t *testing.T, env []string, name string, args ...string) (stdout, stder
 // values contains the values of a chart, as --set-json takes them: keys with dots.
 type values map[string]any
 
-// flags returns the arguments that pass the values to helm, with a registry unless they have one.
+// flags returns the arguments that pass the values to helm, with the registry of the manifests unless they have one.
 func (v values) flags(t *testing.T) (args []string) {
 	t.Helper()
 	if _, has := v["image.repository"]; !has {
-		args = append(args, "--set", "image.repository=supercargo")
+		args = append(args, "--set", "image.repository=registry.invalid/supercargo")
 	}
 	for key, value := range v {
 		text, err := json.Marshal(value)
@@ -71,15 +71,15 @@ var everything = values{
 	"descheduler.consolidation.enabled": true, "descheduler.probing.enabled": true,
 	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
 	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "dashboard.enabled": true, "scheduler.second.enabled": true,
-	"scheduler.replacement.enabled": true,
+	"scheduler.replacement.enabled": true, "networkPolicy.egress.autoscaler": cloud,
 }
 
 // cloud is an egress rule for the autoscaler to a cloud.
 var cloud = []any{map[string]any{"to": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.0/24"}}}}}
 
-// only disables what is enabled by default.
+// only disables the programs and the policies that are enabled by default.
 func only(more values) values {
-	all := values{"autoscaler.enabled": false, "descheduler.enabled": false}
+	all := values{"autoscaler.enabled": false, "descheduler.enabled": false, "networkPolicy.enabled": false}
 	for key, value := range more {
 		all[key] = value
 	}

@@ -40,7 +40,6 @@ func policies(t *testing.T, objects []*unstructured.Unstructured) map[string]*ne
 // guarded returns values with which every program in the pod network has a policy.
 func guarded(more values) values {
 	v := maps.Clone(everything)
-	maps.Copy(v, values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud})
 	maps.Copy(v, more)
 	return v
 }
@@ -137,6 +136,15 @@ func TestPoliciesLetInWhatProgramsListenAt(t *testing.T) {
 	}
 }
 
+// TestKustomizeHasThePoliciesOfAllParts in one part, without those of a cloud, whose addresses are the user's.
+func TestKustomizeHasThePoliciesOfAllParts(t *testing.T) {
+	got := policies(t, built(t, "network"))
+	want := policies(t, render(t, home, guarded(values{"autoscaler.openstack.enabled": false, "networkPolicy.egress.autoscaler": []any{}})))
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < 6 {
+		t.Errorf("kustomize and Helm (-helm +kustomize):\n%s", diff)
+	}
+}
+
 // destinations returns a policy's egress rules, one line each: destinations and ports.
 func destinations(p *networkingv1.NetworkPolicy) (lines []string) {
 	for _, rule := range p.Spec.Egress {
@@ -194,6 +202,8 @@ func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 			"supercargo-dashboard":       {dns, server},
 			"supercargo-scheduler":       {dns, server},
 		}},
+		{"nothing but what reports", nil, map[string][]string{"supercargo-autoscaler": {dns, server}, "supercargo-descheduler": {dns, server}}},
+		{"switched off", values{"networkPolicy.enabled": false}, map[string][]string{}},
 		{"the autoscaler alone", alone, map[string][]string{"supercargo-autoscaler": {dns, server}}},
 		{"with addresses", told, map[string][]string{
 			"supercargo-autoscaler":      {dns, "198.51.100.7/32: 6443", "supercargo-metrics-adapter: https", "all pods: any port", "192.0.2.0/24: any port"},

@@ -187,7 +187,7 @@ func (w *world) workload(o *unstructured.Unstructured) {
 func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 	for _, namespace := range []string{home, "ops"} {
 		t.Run(namespace, func(t *testing.T) {
-			v := values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud, "nodeAgent.namespace": "agents", "descheduler.options": values{"probe-namespace": "probes"}}
+			v := values{"nodeAgent.namespace": "agents", "descheduler.options": values{"probe-namespace": "probes"}}
 			for key, value := range everything {
 				v[key] = value
 			}

@@ -47,10 +47,10 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 			values{"metricsAdapter.enabled": true, "metricsAdapter.store.existingClaim": "store"}, []string{"set metricsAdapter.replicas to 1"},
 		},
 		"a cloud that cannot be reached": {
-			values{"networkPolicy.enabled": true, "autoscaler.openstack.enabled": true}, []string{"autoscaler.openstack.enabled", "add a rule to networkPolicy.egress.autoscaler"},
+			values{"autoscaler.openstack.enabled": true}, []string{"autoscaler.openstack.enabled", "add a rule to networkPolicy.egress.autoscaler, or set networkPolicy.enabled to false"},
 		},
 		"a server that cannot be reached": {
-			values{"networkPolicy.enabled": true, "autoscaler.options.metrics-url": "http://prometheus"}, []string{"autoscaler.options.metrics-url", "networkPolicy.egress.autoscaler"},
+			values{"autoscaler.options.metrics-url": "http://prometheus"}, []string{"autoscaler.options.metrics-url", "networkPolicy.egress.autoscaler"},
 		},
 		"machines elsewhere by two ways": {
 			values{"autoscaler.clusterAPI.kubeconfigSecret.name": "a", "autoscaler.options.cluster-api-kubeconfig": "/b"},
@@ -61,7 +61,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 			[]string{"autoscaler.catalogue.enabled", "bind ClusterRole supercargo-machines-catalogue"},
 		},
 		"a cluster that cannot be reached": {
-			values{"networkPolicy.enabled": true, "autoscaler.clusterAPI.kubeconfigSecret.name": "a"},
+			values{"autoscaler.clusterAPI.kubeconfigSecret.name": "a"},
 			[]string{"autoscaler.clusterAPI.kubeconfigSecret", "add a rule to networkPolicy.egress.autoscaler"},
 		},
 		"a Secret without a key": {values{"autoscaler.clusterAPI.kubeconfigSecret.key": ""}, []string{"at '/autoscaler/clusterAPI/kubeconfigSecret/key'"}},

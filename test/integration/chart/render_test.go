@@ -169,6 +169,7 @@ func TestEveryPartHasItsValues(t *testing.T) {
 		"scheduler/replace":  true, // TestTheReplacementOfTheSchedulerComesWithItsFiles
 		"audit":              true, // for clusters without Supercargo
 		"dashboard":          true, // the same
+		"network":            true, // TestKustomizeHasThePoliciesOfAllParts
 
 		"autoscaler/management-cluster": true, // for another cluster than that of the release
 	}
@@ -244,7 +245,7 @@ func TestTheReplacementOfTheSchedulerComesWithItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.ReplaceAll(string(want), "supercargo/kube-scheduler:v0.1.0", "registry.example/scheduler:v9"), string(patched)); diff != "" {
+	if diff := cmp.Diff(strings.ReplaceAll(string(want), "registry.invalid/supercargo/kube-scheduler:v0.1.0", "registry.example/scheduler:v9"), string(patched)); diff != "" {
 		t.Errorf("the static pod (-want +got):\n%s", diff)
 	}
 }
@@ -299,7 +300,7 @@ evictions:
 	got := slices.Concat(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args,
 		deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args)
 	want := []string{
-		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=supercargo/node-agent:v0.1.0", "--actions=migrations",
+		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=registry.invalid/supercargo/node-agent:v0.1.0", "--actions=migrations",
 		"--consolidation=Off", "--default-energy-weight=0.25", "--idle-power-counts=false",
 		"--max-migrations=20", "--migration-bandwidth=1200000000", "--probe-node-selector=a=b,c in (d, e)",
 		"evictions", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--eviction-webhook-client-names=a.example,b.example",
@@ -363,16 +364,16 @@ func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
 		values values
 		want   string
 	}{
-		{values{}, "supercargo/kube-scheduler:v0.1.0"},
-		{values{"scheduler.kubernetes": "1.35"}, "supercargo/kube-scheduler:v0.1.0"},
-		{values{"scheduler.kubernetes": "1.36"}, "supercargo/kube-scheduler:v0.1.0-kubernetes1.36"},
-		{values{"scheduler.kubernetes": "1.37", "image.tag": "v2"}, "supercargo/kube-scheduler:v2-kubernetes1.37"},
-		{values{"scheduler.kubernetes": "1.37", "scheduler.image.tag": "mine"}, "supercargo/kube-scheduler:mine"},
-		{digests(nil), "supercargo/kube-scheduler:v0.1.0@sha256:" + one},
-		{digests(values{"scheduler.kubernetes": "1.36"}), "supercargo/kube-scheduler:v0.1.0-kubernetes1.36@sha256:" + two},
-		{digests(values{"scheduler.kubernetes": "1.37"}), "supercargo/kube-scheduler:v0.1.0-kubernetes1.37"},
-		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.tag": "mine"}), "supercargo/kube-scheduler:mine"},
-		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.digest": "sha256:" + one}), "supercargo/kube-scheduler:v0.1.0@sha256:" + one},
+		{values{}, "registry.invalid/supercargo/kube-scheduler:v0.1.0"},
+		{values{"scheduler.kubernetes": "1.35"}, "registry.invalid/supercargo/kube-scheduler:v0.1.0"},
+		{values{"scheduler.kubernetes": "1.36"}, "registry.invalid/supercargo/kube-scheduler:v0.1.0-kubernetes1.36"},
+		{values{"scheduler.kubernetes": "1.37", "image.tag": "v2"}, "registry.invalid/supercargo/kube-scheduler:v2-kubernetes1.37"},
+		{values{"scheduler.kubernetes": "1.37", "scheduler.image.tag": "mine"}, "registry.invalid/supercargo/kube-scheduler:mine"},
+		{digests(nil), "registry.invalid/supercargo/kube-scheduler:v0.1.0@sha256:" + one},
+		{digests(values{"scheduler.kubernetes": "1.36"}), "registry.invalid/supercargo/kube-scheduler:v0.1.0-kubernetes1.36@sha256:" + two},
+		{digests(values{"scheduler.kubernetes": "1.37"}), "registry.invalid/supercargo/kube-scheduler:v0.1.0-kubernetes1.37"},
+		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.tag": "mine"}), "registry.invalid/supercargo/kube-scheduler:mine"},
+		{digests(values{"scheduler.kubernetes": "1.36", "scheduler.image.digest": "sha256:" + one}), "registry.invalid/supercargo/kube-scheduler:v0.1.0@sha256:" + one},
 	} {
 		tc.values["scheduler.second.enabled"], tc.values["scheduler.replacement.enabled"] = true, true
 		objects := render(t, home, tc.values)

@@ -16,9 +16,9 @@ func TestTheKubeconfigOfTheMachinesClusterIsMounted(t *testing.T) {
 		values values
 		option string
 	}{
-		"the usual key": {values{"autoscaler.clusterAPI.kubeconfigSecret.name": "management"}, "--cluster-api-kubeconfig=/etc/supercargo/cluster-api/value"},
+		"the usual key": {values{"networkPolicy.enabled": false, "autoscaler.clusterAPI.kubeconfigSecret.name": "management"}, "--cluster-api-kubeconfig=/etc/supercargo/cluster-api/value"},
 		"another key": {
-			values{"autoscaler.clusterAPI.kubeconfigSecret": values{"name": "management", "key": "admin.conf"}, "metricsAdapter.enabled": true},
+			values{"networkPolicy.enabled": false, "autoscaler.clusterAPI.kubeconfigSecret": values{"name": "management", "key": "admin.conf"}, "metricsAdapter.enabled": true},
 			"--cluster-api-kubeconfig=/etc/supercargo/cluster-api/admin.conf",
 		},
 	} {
