@@ -7,7 +7,7 @@ generated() {
 	{
 		find api lab/playground -name 'zz_generated.*' -type f
 		find lab/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
-		find manifests -type f
+		find manifests test/kit/rights/modes -type f
 		echo lab/playground/cluster-api.yaml.gz
 		echo docs/exported-metrics.md
 		find docs/reference -type f

@@ -51,35 +51,6 @@ func Writes(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && !slices.Contains(path, "events") && !slices.Contains(path, "leases")
 }
 
-// Ledger records the writes of a client and its forbidden requests.
-type Ledger struct {
-	mu               sync.Mutex
-	written, forbade []string
-}
-
-// Wrap is an argument for rest.Config.Wrap.
-func (l *Ledger) Wrap(next http.RoundTripper) http.RoundTripper {
-	return Transport(func(r *http.Request) (*http.Response, error) {
-		response, err := next.RoundTrip(r)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if r.Method != http.MethodGet {
-			l.written = append(l.written, r.Method+" "+r.URL.Path)
-		}
-		if err == nil && response.StatusCode == http.StatusForbidden {
-			l.forbade = append(l.forbade, r.Method+" "+r.URL.Path)
-		}
-		return response, err
-	})
-}
-
-// Read returns the writes and the forbidden requests so far.
-func (l *Ledger) Read() (written, forbade []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.written), slices.Clone(l.forbade)
-}
-
 // ErrCut is the error of a connection that was cut.
 var ErrCut = errors.New("the connection was cut")
 

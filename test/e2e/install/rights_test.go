@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"supercargo.dev/supercargo/test/e2e/install/rights"
+	"supercargo.dev/supercargo/test/kit/rights"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 

@@ -44,6 +44,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 			o.LeaderElection, o.LeaderElectionNamespace = true, home
 			o.Config.Impersonate = installed
 			o.Config.Wrap(requests.Wrap)
+			o.Actions = []string{app.ActMachines}
 		})
 	})
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
@@ -85,6 +86,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	if len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
 	}
+	requests.FitsMode(t, "machines", account, "infrastructure.playground.supercargo.dev")
 	if len(written) < 10 {
 		t.Errorf("only %d writes: too few for a test", len(written))
 	}

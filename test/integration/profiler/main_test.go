@@ -88,6 +88,7 @@ func (b *bench) deschedule(mode profiler.Mode) (stop func()) {
 	o.Config.QPS, o.Config.Burst = 200, 400
 	o.Config.Impersonate = kit.ServiceAccount(home, account)
 	o.Config.Wrap(b.requests.Wrap)
+	o.Actions = []string{app.ActProbing}
 	o.LeaderElection, o.LeaderElectionNamespace = true, home
 	o.Consolidation.Mode, o.Probing.Mode, o.Probing.Backoff = consolidation.Off, mode, time.Second
 	return b.StartSound("the descheduler", func(ctx context.Context) error { return app.Run(ctx, o) })

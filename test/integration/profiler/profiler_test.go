@@ -66,6 +66,7 @@ func TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt(t *testing.T) {
 	if _, forbade := b.requests.Read(); len(forbade) > 0 {
 		t.Errorf("the rights in the manifests do not allow %v", forbade)
 	}
+	b.requests.FitsMode(t, "probing", account)
 }
 
 func (b *bench) onlyTheEmptyNodeIsProbed() {
