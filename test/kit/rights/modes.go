@@ -57,6 +57,7 @@ var unusedIn = map[string]map[string]string{
 	},
 	"consolidation": {
 		"? patch events.events.k8s.io":                again,
+		"? patch configmaps supercargo-consolidation": "the report of a decision, which may follow the end of the test",
 		"create events":                               "leader election, which mode migrations has",
 		"patch events":                                "the same",
 		"create leases.coordination.k8s.io":           "the same",
