@@ -55,7 +55,7 @@ LOCAL    := supercargo-lab# for people's computers: it has no image
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own
 
-# The registry that the manifests name, which nobody can have.
+# The registry that the manifests name, whose domain is reserved.
 IMAGE_REPO ?= registry.invalid/supercargo
 IMAGE_TAG  ?= $(VERSION)
 PLATFORM   ?= linux/amd64

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// named matches the image of a program in the manifests, whose registry nobody can have.
+// named matches the image of a program in the manifests, whose registry has a reserved domain.
 var named = regexp.MustCompile(`\bregistry\.invalid/supercargo/([a-z-]+):v[0-9][0-9A-Za-z.+-]*`)
 
 // pin replaces image names by names with digests. The tag is only informative.

@@ -27,7 +27,7 @@ var unusedIn = map[string]map[string]string{
 		"? patch events":                               again,
 		"? patch events.events.k8s.io":                 again,
 		"? create migrations.supercargo.dev":           "only for pods that move with their state; e2e/install has them",
-		"? delete migrations.supercargo.dev":           "the same, when a drain is given up",
+		"? delete migrations.supercargo.dev":           "the same, when a drain is cancelled",
 		"create awsmachinetemplates*":                  otherProvider,
 		"create azuremachinetemplates*":                otherProvider,
 		"create dockermachinetemplates*":               otherProvider,
