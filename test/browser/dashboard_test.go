@@ -274,37 +274,6 @@ func TestAPendingPodIsExplainedInShortAndInFull(t *testing.T) {
 	}
 }
 
-func TestFiveThousandNodesAreFewElementsAndQuicklyShown(t *testing.T) {
-	b := newBoard(t)
-	s := sampleCluster(5000, start)
-	b.show(t, s, start)
-	p := b.visit(t, view{"light", 1400})
-	p.until(t, "document.querySelector('#node-count').textContent === '5,000'")
-	if cells := ask[int](t, p, "document.querySelectorAll('.node').length"); cells > 120 {
-		t.Errorf("%d nodes are elements, want those that can be seen", cells)
-	}
-	// The longest of 30 frames while the list is scrolled from end to end.
-	worst := result(t, p, chromedp.Evaluate[float64](`(async () => {
-		const box = document.querySelector('#nodes');
-		let worst = 0, last = await new Promise(requestAnimationFrame);
-		for (let i = 1; i <= 30; i++) {
-			box.scrollTop = box.scrollHeight * i / 30;
-			const now = await new Promise(requestAnimationFrame);
-			worst = Math.max(worst, now - last);
-			last = now;
-		}
-		return worst;
-	})()`, chromedp.EvalAwaitPromise))
-	t.Logf("the longest frame took %.0f ms", worst)
-	if worst > 500 {
-		t.Errorf("a frame took %.0f ms, want less than half a second on any machine", worst)
-	}
-	p.until(t, `[...document.querySelectorAll('.node')].some((n) => n.getAttribute('aria-label').startsWith('node-4999,'))`)
-	for _, fault := range p.seen(t) {
-		t.Error(fault)
-	}
-}
-
 func TestNamesOnTheDashboardAreText(t *testing.T) {
 	const attack = `<img src=x onerror=alert(1)>`
 	b := newBoard(t)
