@@ -37,13 +37,14 @@ type Life struct {
 func Record(path string, seed uint64) (*Life, error) {
 	l := &life{r: rand.New(rand.NewPCG(seed, 11)), path: path, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), fates: map[string]*fate{}}
 	l.hash, l.unpriced = l.oneIn(4), l.oneIn(25)
+	var err error
 	for range l.r.IntN(8) {
-		l.nodeComes()
+		err = errors.Join(err, l.nodeComes())
 	}
 	for range l.r.IntN(30) {
-		l.happens()
+		err = errors.Join(err, l.happens())
 	}
-	err := l.begin()
+	err = errors.Join(err, l.begin())
 	for range 20 + l.r.IntN(130) {
 		if err == nil {
 			err = l.happens()
