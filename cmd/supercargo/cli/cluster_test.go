@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -23,6 +24,37 @@ func clusterCommands(t *testing.T) map[string][][]string {
 		"pause":     {{"pause"}},
 		"record":    {{"record", "-o", filepath.Join(t.TempDir(), "x.csv")}},
 		"resume":    {{"resume"}},
+	}
+}
+
+// TestEveryCommandOfAClusterSaysWhichRightIsMissing: an API server that refuses everything, as to an anonymous user, and
+// one that does not accept the credentials. A request that the authorizer refuses names its permission.
+func TestEveryCommandOfAClusterSaysWhichRightIsMissing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		code         int
+		reason, says string
+	}{
+		"forbidden":    {http.StatusForbidden, "Forbidden", "log in, or use another account"},
+		"unauthorized": {http.StatusUnauthorized, "Unauthorized", "does not accept your credentials: log in again"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tc.code)
+			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "%s is refused: User \"x\" cannot %s it"}`, tc.reason, tc.code, r.URL.Path, r.Method)
+		}))
+		defer server.Close()
+		kubeconfig := kubeconfigOf(t, server.URL)
+		for _, lines := range clusterCommands(t) {
+			for _, line := range lines {
+				if line[0] == "dashboard" {
+					continue // its own test, and its page says so
+				}
+				code, stdout, stderr := supercargo(t, "", append(line, "--kubeconfig", kubeconfig)...)
+				if code != command.ExitFailed || stdout != "" || !strings.Contains(stderr, tc.says) && !strings.Contains(stderr, "ask an administrator of the cluster for this permission") {
+					t.Errorf("%s, %v: exit code %d, stdout %q, stderr %q", name, line, code, stdout, stderr)
+				}
+			}
+		}
 	}
 }
 

@@ -85,6 +85,8 @@ func advice(err error) string {
 			connection.name(), connection.err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("%v: the API server does not accept your credentials: log in again or renew the kubeconfig", err)
+	case refusesDiscovery(err):
+		return fmt.Sprintf("%v: the API server does not show its kinds to your account, as to users whom it does not know: log in, or use another account with --context", err)
 	case lacksPermission(err):
 		return fmt.Sprintf("%v: ask an administrator of the cluster for this permission, or use another account with --context or --as", err)
 	case errors.As(err, &missing) && strings.HasSuffix(missing.GroupKind.Group, "supercargo.dev"):
@@ -99,6 +101,12 @@ func (e *connectionError) name() string {
 		return "the API server " + e.server
 	}
 	return fmt.Sprintf("the API server %s of context %q", e.server, e.context)
+}
+
+// refusesDiscovery reports whether the API server's authorizer has refused to list the kinds of objects, which all users
+// but anonymous ones may do. client-go does not keep what the API server says about it.
+func refusesDiscovery(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "failed to get server groups")
 }
 
 // lacksPermission reports whether the API server's authorizer has refused a request. Admission refuses with the same
