@@ -5,23 +5,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // Options configure a recording.
 type Options struct {
-	Client kubernetes.Interface
+	Client client.WithWatch
 	// Namespace is the namespace of the recorded pods; empty for all.
 	Namespace string
 	File      *File
@@ -40,10 +41,10 @@ type Watching chan struct{}
 // Run records until ctx ends. Then the file is complete; Run does not close it.
 func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
 	// Check permissions first: the watches below would retry without end.
-	if _, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+	if err := o.Client.List(ctx, &corev1.NodeList{}, client.Limit(1)); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	if _, err := o.Client.CoreV1().Pods(o.Namespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+	if err := o.Client.List(ctx, &corev1.PodList{}, client.InNamespace(o.Namespace), client.Limit(1)); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	t := NewTracker(o.File.Name, o.Price, o.File.Before)
@@ -70,31 +71,22 @@ type recorder struct {
 
 // watch records until ctx ends.
 func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watching Watching) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(r.Client, 0, informers.WithNamespace(r.Namespace), informers.WithTransform(strip))
-	nodes, pods := factory.Core().V1().Nodes(), factory.Core().V1().Pods()
-	for _, informer := range []cache.SharedIndexInformer{nodes.Informer(), pods.Informer()} {
-		if err := informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { r.Trouble(err) }); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-		if _, err := informer.AddEventHandler(r.handler(ctx)); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
+	nodes := r.informer(&corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} })
+	pods := r.informer(&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(r.Namespace))
 	ctx, cancel := context.WithCancel(ctx)
-	defer factory.Shutdown()
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer cancel()
-	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), nodes.Informer().HasSynced, pods.Informer().HasSynced) {
+	for _, informer := range []cache.SharedIndexInformer{nodes, pods} {
+		if err := r.prepare(ctx, informer); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced, pods.HasSynced) {
 		return nil // ctx ended before the caches were synced
 	}
-	listedNodes, err := nodes.Lister().List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
-	}
-	listedPods, err := pods.Lister().List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
-	}
+	listedNodes, listedPods := stored[*corev1.Node](nodes), stored[*corev1.Pod](pods)
 	if err := r.File.Append(r.there(listedNodes, listedPods, interrupted)...); err != nil {
 		return err
 	}
@@ -102,6 +94,47 @@ func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watchin
 		close(watching)
 	}
 	return r.follow(ctx)
+}
+
+// informer returns an informer of the objects of a kind. The clientset has informers too, but all its kinds would add
+// several megabytes to the program.
+func (r *recorder) informer(kind client.Object, list func() client.ObjectList, in ...client.ListOption) cache.SharedIndexInformer {
+	with := func(o *metav1.ListOptions) *client.ListOptions {
+		all := &client.ListOptions{Raw: o, Limit: o.Limit, Continue: o.Continue}
+		return all.ApplyOptions(in)
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			into := list()
+			return into, r.Client.List(ctx, into, with(&o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return r.Client.Watch(ctx, list(), with(&o))
+		},
+	}
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, r.Client), kind, 0, cache.Indexers{})
+}
+
+// prepare has an informer report what it sees, and what it retries, until ctx ends.
+func (r *recorder) prepare(ctx context.Context, informer cache.SharedIndexInformer) error {
+	if err := informer.SetTransform(strip); err != nil {
+		return err
+	}
+	if err := informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { r.Trouble(err) }); err != nil {
+		return err
+	}
+	_, err := informer.AddEventHandler(r.handler(ctx))
+	return err
+}
+
+// stored returns the objects that an informer has, in any order.
+func stored[O any](informer cache.SharedIndexInformer) []O {
+	all := informer.GetStore().List()
+	objects := make([]O, len(all))
+	for i, o := range all {
+		objects[i] = o.(O)
+	}
+	return objects
 }
 
 // there returns the rows of the existing objects, and of those deleted since an earlier part of the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,16 +14,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/kit/testwait"
 )
+
+// unstreamed is a client that cannot send the existing objects as the first events of a watch.
+type unstreamed struct{ client.WithWatch }
+
+// IsWatchListSemanticsUnSupported tells informers to list first.
+func (unstreamed) IsWatchListSemanticsUnSupported() bool { return true }
+
+func fakeClient(on interceptor.Funcs, objects ...client.Object) client.WithWatch {
+	return unstreamed{fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(on).Build()}
+}
 
 // eventsIn returns the events of a recording, in the order of the file.
 func eventsIn(t *testing.T, path string) (all []string) {
@@ -55,7 +65,7 @@ func await(t *testing.T, path, last string, meanwhile func()) {
 }
 
 func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
-	client := fake.NewClientset(node("n"), pod("d", daemon, runs("n", 0)), pod("p", runs("n", 0)))
+	client := fakeClient(interceptor.Funcs{}, node("n"), pod("d", daemon, runs("n", 0)), pod("p", runs("n", 0)))
 	path := filepath.Join(t.TempDir(), "r.csv")
 	file, err := OpenFile(path, false)
 	if err != nil {
@@ -75,7 +85,7 @@ func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
 	}()
 	<-watching
 	nothing := func() {}
-	if err := client.CoreV1().Pods("default").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+	if err := client.Delete(t.Context(), pod("p")); err != nil {
 		t.Fatal(err)
 	}
 	await(t, path, "end p", nothing)
@@ -85,7 +95,7 @@ func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
 			clock.Step(time.Minute)
 		}
 	})
-	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod("late"), metav1.CreateOptions{}); err != nil {
+	if err := client.Create(t.Context(), pod("late")); err != nil {
 		t.Fatal(err)
 	}
 	await(t, path, "pod late", nothing)
@@ -101,11 +111,13 @@ func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
 }
 
 func TestWhoMayNotListIsToldAtOnce(t *testing.T) {
-	for _, resource := range []string{"nodes", "pods"} {
-		client := fake.NewClientset()
-		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("forbidden")
-		})
+	for resource, kind := range map[string]client.ObjectList{"nodes": &corev1.NodeList{}, "pods": &corev1.PodList{}} {
+		client := fakeClient(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, o ...client.ListOption) error {
+			if reflect.TypeOf(into) == reflect.TypeOf(kind) {
+				return errors.New("forbidden")
+			}
+			return c.List(ctx, into, o...)
+		}})
 		file, err := OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
 		if err != nil {
 			t.Fatal(err)

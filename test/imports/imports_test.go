@@ -86,6 +86,8 @@ func TestRulesCatchOffenders(t *testing.T) {
 			pkg{Path: "moves", Files: make([]string, mostFiles)}, ""},
 		{"the command line brings a control plane along",
 			pkg{Path: "cmd/supercargo", Imports: []string{"cli/audit"}, Deps: []string{"cli/audit", "k8s.io/apiserver/pkg/server"}}, "depends on k8s.io/apiserver/pkg/server"},
+		{"a package of the command line brings the clients of all kinds along",
+			pkg{Path: "cli/record", Imports: []string{"k8s.io/client-go/informers"}}, "imports k8s.io/client-go/informers"},
 		{"the command line brings the laboratory along",
 			pkg{Path: "cmd/supercargo", Imports: []string{"cli/audit"}, Deps: []string{"cli/audit", "lab/sim"}}, "depends on lab/sim"},
 

@@ -236,19 +236,24 @@ func providersOnly(p pkg) []string {
 	})
 }
 
-// light returns the dependency of the command line that would bring a control plane into it.
+// light returns the dependency of the command line that would bring a control plane into it, and the imports of its
+// packages that would bring the clients of all kinds of Kubernetes, which are 12 MB of program.
 func light(p pkg) []string {
-	if p.Path != "cmd/supercargo" {
-		return nil
-	}
-	for _, path := range p.Deps {
-		for _, heavy := range []string{"k8s.io/kubernetes", "k8s.io/apiserver", "go.etcd.io", "lab"} {
-			if under(path, heavy) {
-				return []string{"depends on " + path}
+	if p.Path == "cmd/supercargo" {
+		for _, path := range p.Deps {
+			for _, heavy := range []string{"k8s.io/kubernetes", "k8s.io/apiserver", "go.etcd.io", "lab"} {
+				if under(path, heavy) {
+					return []string{"depends on " + path}
+				}
 			}
 		}
 	}
-	return nil
+	if !under(p.Path, "cli") && !under(p.Path, "cmd/supercargo") && !under(p.Path, "cmd/internal") && !under(p.Path, "internal") {
+		return nil
+	}
+	return imported(p.Imports, func(path string) bool {
+		return path == "k8s.io/client-go/kubernetes" || path == "k8s.io/client-go/informers" || path == "k8s.io/client-go/listers"
+	})
 }
 
 func pureImports(p pkg) []string {

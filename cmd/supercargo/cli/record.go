@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/cli/objects"
@@ -130,7 +130,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	if err != nil {
 		return err
 	}
-	set, err := kubernetes.NewForConfig(config)
+	watching, err := client.NewWithWatch(config, client.Options{})
 	if err != nil {
 		return fmt.Errorf("create the client: %w", err)
 	}
@@ -145,7 +145,7 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	}
 	start := time.Now()
 	tracker, err := record.Run(ctx, record.Options{
-		Client: set, Namespace: flags.namespace, File: file, Clock: clock.RealClock{}, Alive: aliveEvery,
+		Client: watching, Namespace: flags.namespace, File: file, Clock: clock.RealClock{}, Alive: aliveEvery,
 		Price:   pricesOfNodes(&objects.Objects{Deployments: deployments}, prices, file, stderr),
 		Trouble: func(err error) { fmt.Fprintf(stderr, "supercargo: %v; retrying\n", err) },
 	}, nil)
