@@ -72,7 +72,7 @@ func (o *observation) inputFlavors() []fleetdecide.Flavor {
 		row := rows[f.Name]
 		all[i] = fleetdecide.Flavor{
 			Name: f.Name, Size: f.Size, Sold: f.Sold, MicroDollarsPerHour: o.self.prices[f.Name].microDollars,
-			Min: f.Min, Want: f.Want, Ordered: o.ordered[f.Name], Unusable: f.Problem != "", Held: f.Held != "",
+			Min: f.Min, Want: f.Want, Blocked: f.Blocked, Ordered: o.ordered[f.Name], Unusable: f.Problem != "", Kept: f.Kept != "",
 			JoinTimeout: joinTimeout(fleet, f), Lag: lagOf(fleet, row),
 		}
 		if row == nil {
@@ -105,7 +105,7 @@ type leaver struct {
 }
 
 // leavers returns the pods on each node that the fleet drains. Every such node has an entry, except
-// those whose flavor is held. It leaves out pods that
+// those whose flavor is kept. It leaves out pods that
 // ended with the node: see ended.
 func (o *observation) leavers(emptying *drain.Emptying) map[string][]leaver {
 	all := map[string][]leaver{}
@@ -115,7 +115,7 @@ func (o *observation) leavers(emptying *drain.Emptying) map[string][]leaver {
 			continue
 		}
 		mark, marked := drain.MarkOf(node)
-		if f := o.self.flavor(m.Flavor); !marked || mark.Owner != o.self.fleet.Name || f != nil && f.Held != "" {
+		if f := o.self.flavor(m.Flavor); !marked || mark.Owner != o.self.fleet.Name || f != nil && f.Kept != "" {
 			continue
 		}
 		dead := o.dead(m, node)

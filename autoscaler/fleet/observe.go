@@ -193,6 +193,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			taints = world.Starting(node, s.traits[f.Name].taints)
 			if late || world.Joined(node) && len(taints) == 0 {
 				n.Name = node.Name
+				n.Kept, n.KeptFor = n.Kept || f.Kept != "", cmp.Or(n.KeptFor, f.Kept)
 				o.addNode(node, n)
 				o.addOwn(own, node.Name, m, "")
 				continue
@@ -216,7 +217,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		if own {
 			o.ordered[f.Name] = there[f.Name]
 		}
-		for i := there[f.Name]; i < f.Want && f.Held == ""; i++ {
+		for i := there[f.Name]; i < f.Want-f.Blocked && f.Held == ""; i++ {
 			n := o.template(s, &f, own)
 			n.Name, n.Due = fmt.Sprintf(machinePrefix+"%d of %s", i+1, f.Name), o.lag(f.Name, own)
 			o.state.Nodes = append(o.state.Nodes, n)

@@ -192,6 +192,30 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	}
 }
 
+// TestNoMachineIsPromisedUntilTheOneBeforeItIsGone has a machine that somebody deletes, which takes long.
+func TestNoMachineIsPromisedUntilTheOneBeforeItIsGone(t *testing.T) {
+	for _, blocked := range []int{1, 0} {
+		s := newScene(modelFlavor("small", 4, 16, 100_000))
+		f := s.all[0]
+		f.machine("m", "small", "n", time.Hour)
+		s.node("n")
+		f.machine("m-going", "small", "n-going", time.Hour).Leaving = true
+		s.node("n-going")
+		f.inventory.Flavors[0].Blocked = blocked
+		o := s.observe()
+		want := []string{"n: ready, any, 4000m"}
+		if blocked == 0 { // it is gone
+			want = []string{"machine 2 of small: ordered, any, 4000m, due in 2m0s", "n: ready, any, 4000m"}
+		}
+		if diff := cmp.Diff(want, told(o)); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+		if o.ordered["small"] != 2-blocked || o.inFlight["small"] != 1-blocked {
+			t.Errorf("%d blocked: %d are ordered and %d in flight", blocked, o.ordered["small"], o.inFlight["small"])
+		}
+	}
+}
+
 // TestFleetsCountOnTheMachinesThatOthersHaveOnOrder keeps two fleets from buying for the same pods.
 func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))

@@ -320,6 +320,7 @@ func TestNothingOfAFlavorThatIsHeldIsChanged(t *testing.T) {
 				m.run(minute, "f")
 			}
 			m.flavors[0].Held, m.flavors[0].Problem = "the MachineDeployment is paused", "the MachineDeployment is paused"
+			m.flavors[0].Kept = m.flavors[0].Held
 			m.before = nil
 			m.run(minute, "f") // finishes what it has begun to write
 			nodes, before := m.nodes(), len(m.log)
@@ -338,7 +339,7 @@ func TestNothingOfAFlavorThatIsHeldIsChanged(t *testing.T) {
 			if m.did("release") {
 				t.Fatal("the test is about machines that were not released before")
 			}
-			m.flavors[0].Held, m.flavors[0].Problem = "", ""
+			m.flavors[0].Held, m.flavors[0].Kept, m.flavors[0].Problem = "", "", ""
 			if m.run(40*minute, "f"); !m.did("release") {
 				t.Errorf("no machine is released later:\n%s", strings.Join(m.log, "\n"))
 			}
@@ -353,13 +354,38 @@ func TestAMachineOfAFlavorThatIsHeldIsNotAbandoned(t *testing.T) {
 		m.sick = true
 		m.add(testPod("p", 3000, 1024, time.Hour))
 		m.run(5*minute, "f")
-		m.flavors[0].Held, m.flavors[0].Problem = held, held
+		m.flavors[0].Held, m.flavors[0].Kept, m.flavors[0].Problem = held, held, held
 		before := len(m.log)
 		m.run(time.Hour, "f")
 		changed := slices.ContainsFunc(m.log[before:], func(what string) bool { return !strings.Contains(what, "status") })
 		if changed != (held == "") {
 			t.Errorf("held %q, something was changed: %t\n%s", held, changed, strings.Join(m.log, "\n"))
 		}
+	}
+}
+
+func TestNoMachineOfAFlavorThatIsRolledOutIsReleasedButMoreAreBought(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		t.Run(fmt.Sprint("draining ", drains), func(t *testing.T) {
+			m := newModel(t, alone(nil), smalls())
+			m.add(podsOfAnUnderUsedNode()...)
+			m.run(5*minute, "f")
+			for drains && !m.did("eviction of") {
+				m.run(minute, "f")
+			}
+			m.flavors[0].Kept = "the MachineDeployment is being rolled out"
+			m.run(minute, "f")
+			before := len(m.log)
+			m.add(testPod("late", 3000, 1024, time.Hour))
+			m.run(30*minute, "f")
+			if late := strings.Join(m.log[before:], "\n"); strings.Contains(late, "release") || strings.Contains(late, "eviction") || !strings.Contains(late, "buy") {
+				t.Errorf("it does this during the rollout, want one purchase:\n%s", late)
+			}
+			m.flavors[0].Kept = ""
+			if m.run(40*minute, "f"); !m.did("release") {
+				t.Errorf("no machine is released later:\n%s", strings.Join(m.log, "\n"))
+			}
+		})
 	}
 }
 

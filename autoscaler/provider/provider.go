@@ -108,6 +108,9 @@ type Flavor struct {
 	HasPrice            bool
 	// Min and Max bound the number of machines, Max by [Unlimited] if nothing does; Want is the desired number.
 	Min, Max, Want int
+	// Blocked is how many of the desired machines are not made before machines that are being deleted are gone. When
+	// that will be is unknown.
+	Blocked int
 	// JoinTimeout, UnneededTime and Threshold override those of the fleet if they are not nil. Threshold is a fraction.
 	JoinTimeout, UnneededTime *time.Duration
 	Threshold                 *float64
@@ -116,8 +119,10 @@ type Flavor struct {
 	Problem string
 	Named   bool
 	// Held is why neither the number of machines of the flavor nor any machine of it may be changed; empty if they may.
-	// It is also a Problem.
+	// It is also a Problem, and why the flavor is Kept.
 	Held string
+	// Kept is why no machine of the flavor may be released, nor its number lowered; empty if they may. More may be bought.
+	Kept string
 	// Warning is what endangers the pods on its machines, which can be bought nevertheless; empty if nothing does.
 	Warning string
 }

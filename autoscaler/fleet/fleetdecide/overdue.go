@@ -147,7 +147,7 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 func (r *planning) overdue() map[string][]overdue {
 	found := map[string][]overdue{}
 	for _, m := range r.all {
-		if m.Leaving || r.flavors[m.Flavor].Held {
+		if m.Leaving || r.flavors[m.Flavor].Kept {
 			continue
 		}
 		timeout := r.flavors[m.Flavor].JoinTimeout
@@ -264,8 +264,8 @@ func (r *planning) missing() map[string]int {
 	found := map[string]int{}
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]
-		made := r.made[f.Name]
-		if made >= f.Want || f.Unusable {
+		made := r.made[f.Name] + f.Blocked // the latter are late for a known reason
+		if made >= f.Want || f.Unusable || f.Kept {
 			delete(r.m.missing, f.Name)
 			continue
 		}

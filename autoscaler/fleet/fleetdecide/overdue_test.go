@@ -123,7 +123,9 @@ func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
 	}
 	f.Min = 2
 	check(t, at(10*minute), "abandon small: release [] of 3, 1 fewer")
-	f.Unusable = true
+	f.Blocked = 3 // as many are being deleted
+	check(t, at(10*minute))
+	f.Blocked, f.Unusable = 0, true
 	check(t, at(10*minute))
 }
 

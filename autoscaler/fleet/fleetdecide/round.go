@@ -64,12 +64,14 @@ type Flavor struct {
 	MicroDollarsPerHour int64
 	// Min is the minimum number of machines, Want the desired number.
 	Min, Want int
-	// Ordered is the number of existing and ordered machines, without those being released.
+	// Blocked is how many of the desired machines are not made before machines that are being deleted are gone.
+	Blocked int
+	// Ordered is the number of existing and ordered machines, without those being released and the Blocked ones.
 	Ordered int
 	// Unusable reports that no machine of the flavor can be ordered.
 	Unusable bool
-	// Held reports that neither the number of its machines nor any machine may be changed. It is also Unusable.
-	Held bool
+	// Kept reports that none of its machines may be released, nor their number be lowered.
+	Kept bool
 	// JoinTimeout is the maximum time from the order of a machine until its node is ready. Lag is the expected time,
 	// and Learned reports whether it was measured on machines of this flavor.
 	JoinTimeout, Lag time.Duration

@@ -346,7 +346,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 		if err != nil {
 			return nil, err
 		}
-		f := flavorLike(d, t, p.example(machines[d.Name]))
+		f := p.withMachines(d, t, machines[d.Name])
 		if o == nil {
 			f.Problem = cmp.Or(f.Problem, retired)
 		} else {

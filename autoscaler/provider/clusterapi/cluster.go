@@ -124,6 +124,6 @@ func (p *Provider) pausedCluster(ctx context.Context, deployments []clusterv1.Ma
 func hold(flavors []provider.Flavor, why string) {
 	for i := range flavors {
 		f := &flavors[i]
-		f.Held, f.Problem = why, cmp.Or(f.Problem, why)
+		f.Held, f.Kept, f.Problem = why, why, cmp.Or(f.Problem, why)
 	}
 }

@@ -108,7 +108,88 @@ func TestFlavorsOfAPausedClusterAreHeld(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f := found.Flavors[0]; f.Held != tc.want || f.Problem != tc.want {
+			if f := found.Flavors[0]; f.Held != tc.want || f.Kept != tc.want || f.Problem != tc.want {
+				t.Errorf("it is held: %q, kept: %q, problem %q, want %q", f.Held, f.Kept, f.Problem, tc.want)
+			}
+		})
+	}
+}
+
+func TestMachinesAreKeptWhileTheirMachineDeploymentIsRolledOut(t *testing.T) {
+	of := func(set string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineSetNameLabel] = set }
+	}
+	const rolled = "the MachineDeployment is being rolled out: its machines belong to 2 MachineSets"
+	for name, tc := range map[string]struct {
+		machines []*clusterv1.Machine
+		want     string
+	}{
+		"it has no machines":        {nil, ""},
+		"all are of one":            {[]*clusterv1.Machine{capiMachine("a", of("old")), capiMachine("b", of("old"))}, ""},
+		"one is new":                {[]*clusterv1.Machine{capiMachine("a", of("old")), capiMachine("b", of("new"))}, rolled},
+		"the last old one goes":     {[]*clusterv1.Machine{capiMachine("a", of("old"), going), capiMachine("b", of("new"))}, rolled},
+		"a machine without a label": {[]*clusterv1.Machine{capiMachine("a", of("old")), capiMachine("b")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, sized())
+			for _, m := range tc.machines {
+				if err := s.Create(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found, err := New(s, s, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines"}}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := found.Flavors[0]; f.Kept != tc.want || f.Held != "" || f.Problem != "" {
+				t.Errorf("it is kept: %q, held: %q, problem %q, want only to be kept: %q", f.Kept, f.Held, f.Problem, tc.want)
+			}
+		})
+	}
+}
+
+func TestSuccessorsOfMachinesThatAreBeingDeletedAreBlocked(t *testing.T) {
+	a, b, gone := *capiMachine("a"), *capiMachine("b"), *capiMachine("c", going)
+	for _, tc := range []struct {
+		want     int
+		machines []clusterv1.Machine
+		blocked  int
+	}{
+		{2, nil, 0},
+		{2, []clusterv1.Machine{a}, 0},
+		{2, []clusterv1.Machine{a, gone}, 1},
+		{3, []clusterv1.Machine{a, gone}, 1},
+		{1, []clusterv1.Machine{a, gone}, 0}, // it was released
+		{2, []clusterv1.Machine{a, b, gone}, 0},
+		{2, []clusterv1.Machine{gone, gone}, 2},
+		{0, []clusterv1.Machine{a, b, gone}, 0},
+	} {
+		if got := blocked(tc.want, tc.machines); got != tc.blocked {
+			t.Errorf("%d desired of %d machines: %d are blocked, want %d", tc.want, len(tc.machines), got, tc.blocked)
+		}
+	}
+}
+
+func TestReplicasThatATopologySetsAreHeld(t *testing.T) {
+	applied := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const says = "the topology of Cluster c sets the replicas"
+	for name, tc := range map[string]struct {
+		by   metav1.ManagedFieldsEntry
+		want string
+	}{
+		"the topology has replicas":     {applied("capi-topology", `{"f:spec":{"f:replicas":{},"f:clusterName":{}}}`), says},
+		"the topology has no replicas":  {applied("capi-topology", `{"f:spec":{"f:clusterName":{}}}`), ""},
+		"others have":                   {applied("kubectl", `{"f:spec":{"f:replicas":{}}}`), ""},
+		"the fields cannot be read":     {applied("capi-topology", `{`), ""},
+		"the fields are not understood": {metav1.ManagedFieldsEntry{Manager: "capi-topology", Operation: metav1.ManagedFieldsOperationApply}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sized()
+			d.Spec.ClusterName, d.ManagedFields = "c", []metav1.ManagedFieldsEntry{tc.by}
+			f := flavor(d, nothing(), nil)
+			if held := strings.HasPrefix(f.Held, says); held != (tc.want != "") || f.Problem != f.Held || f.Kept != f.Held {
 				t.Errorf("it is held: %q, problem %q, want %q", f.Held, f.Problem, tc.want)
 			}
 		})

@@ -150,7 +150,7 @@ func (p *Provider) flavorsNamed(ctx context.Context, deployments, others []clust
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, flavorLike(d, t, p.example(machines[d.Name])))
+		all = append(all, p.withMachines(d, t, machines[d.Name]))
 	}
 	for _, name := range p.spec.Names {
 		of := slices.IndexFunc(others, func(d clusterv1.MachineDeployment) bool { return d.Name == name })
@@ -164,6 +164,14 @@ func (p *Provider) flavorsNamed(ctx context.Context, deployments, others []clust
 	}
 	slices.SortFunc(all, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// withMachines returns the flavor of a MachineDeployment that has these Machines.
+func (p *Provider) withMachines(d *clusterv1.MachineDeployment, t *template, machines []clusterv1.Machine) provider.Flavor {
+	f := flavorLike(d, t, p.example(machines))
+	f.Kept = cmp.Or(f.Kept, rollout(machines))
+	f.Blocked = blocked(f.Want, machines)
+	return f
 }
 
 // deployments returns those that the spec selects or that were created for the fleet, ordered by name.

@@ -1,6 +1,8 @@
 package clusterapi
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -75,7 +78,8 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	f.JoinTimeout = r.duration(annotationProvision)
 	f.UnneededTime = r.duration(annotationUnneeded)
 	f.Threshold = r.share(annotationThreshold)
-	f.Held = paused(d)
+	f.Held = held(d)
+	f.Kept = f.Held
 	f.Problem = problem(d, &f, r)
 	f.Warning = warning(d)
 	return f
@@ -96,13 +100,64 @@ func warning(d *clusterv1.MachineDeployment) string {
 		"but a Migration may take %v: set it to 0, which waits without limit, or raise it", timeout, v1alpha1.DefaultMigrationDeadline)
 }
 
-// paused describes why cluster-api changes nothing about the deployment, or returns "". It does not know whether the
-// Cluster is paused: see [Provider.pausedCluster].
-func paused(d *clusterv1.MachineDeployment) string {
-	if hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused {
+// held describes why neither the replicas of the deployment nor its Machines may be changed, or returns "". It does not
+// know whether the Cluster is paused: see [Provider.pausedCluster].
+func held(d *clusterv1.MachineDeployment) string {
+	switch {
+	case hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused:
 		return "the MachineDeployment is paused"
+	case replicasOfTopology(d):
+		return fmt.Sprintf("the topology of Cluster %s sets the replicas of the MachineDeployment, and would undo every change of them: remove replicas of %s from spec.topology.workers.machineDeployments of the Cluster",
+			d.Spec.ClusterName, cmp.Or(d.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], d.Name))
 	}
 	return ""
+}
+
+// topologyManager is the field manager with which cluster-api applies the topology of a Cluster.
+const topologyManager = "capi-topology"
+
+// replicasOfTopology reports whether the topology of a Cluster sets spec.replicas. Without replicas in the topology, its
+// controller leaves the field to others.
+func replicasOfTopology(d *clusterv1.MachineDeployment) bool {
+	return slices.ContainsFunc(d.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		if m.Manager != topologyManager || m.Operation != metav1.ManagedFieldsOperationApply || m.FieldsV1 == nil {
+			return false
+		}
+		var fields struct {
+			Spec struct {
+				Replicas *struct{} `json:"f:replicas"`
+			} `json:"f:spec"`
+		}
+		return json.Unmarshal(m.FieldsV1.Raw, &fields) == nil && fields.Spec.Replicas != nil
+	})
+}
+
+// rollout describes that cluster-api replaces the machines of a deployment, or returns "": they belong to more than one
+// MachineSet. If its replicas were lowered now, cluster-api would choose the machines that go by MachineSet, whichever
+// are marked, and with them the pods on them.
+func rollout(machines []clusterv1.Machine) string {
+	sets := map[string]bool{}
+	for i := range machines {
+		if set := machines[i].Labels[clusterv1.MachineSetNameLabel]; set != "" {
+			sets[set] = true
+		}
+	}
+	if len(sets) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("the MachineDeployment is being rolled out: its machines belong to %d MachineSets", len(sets))
+}
+
+// blocked returns how many of the desired Machines cluster-api does not create yet: a MachineSet counts Machines that are
+// being deleted, and creates their successors when they are gone.
+func blocked(want int, machines []clusterv1.Machine) int {
+	deleted := 0
+	for i := range machines {
+		if machines[i].DeletionTimestamp != nil {
+			deleted++
+		}
+	}
+	return min(deleted, max(0, want-len(machines)+deleted))
 }
 
 // problem describes why no machine can be bought.
