@@ -72,6 +72,7 @@ type Reconciler struct {
 	Migrations bool
 
 	learned  *runtimes.Learner
+	daemons  world.DaemonSizes
 	arrivals arrivals
 	deciding sync.Mutex // held from reading the other fleets until the orders are known to them
 

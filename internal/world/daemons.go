@@ -85,11 +85,22 @@ func (v *View) daemon(set *appsv1.DaemonSet, pod *corev1.Pod) []daemon {
 		return nil
 	}
 	size, _ := Requests(pod)
-	if newest := v.successors.newest[set.UID]; newest != nil && set.UID != "" {
-		of, _ := Requests(newest)
-		size = largest(size, of)
+	return []daemon{{demands: demands, size: largest(size, v.admitted(set)), resident: v.compiler.Resident(demands, "DaemonSet "+set.Namespace+"/"+set.Name)}}
+}
+
+// admitted returns what the newest pod of a DaemonSet was created with; without a pod, what is remembered of it, else
+// zero.
+func (v *View) admitted(set *appsv1.DaemonSet) packing.Size {
+	if set.UID == "" {
+		return packing.Size{}
 	}
-	return []daemon{{demands: demands, size: size, resident: v.compiler.Resident(demands, "DaemonSet "+set.Namespace+"/"+set.Name)}}
+	newest := v.successors.newest[set.UID]
+	if newest == nil {
+		return v.DaemonSizes.last(set, v.now)
+	}
+	size, _ := Requests(newest)
+	v.DaemonSizes.see(set, size, v.now)
+	return size
 }
 
 // WithoutLabels returns the view as if DaemonSets did not refer to labels of nodes for which unknown returns true. It is

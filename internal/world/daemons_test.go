@@ -2,6 +2,7 @@ package world
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,5 +54,35 @@ func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
 				t.Error("the DaemonSet was changed")
 			}
 		})
+	}
+}
+
+// TestWhatAPodOfADaemonSetRequestedIsRememberedForAnHour: with the last machine, its pods go.
+func TestWhatAPodOfADaemonSetRequestedIsRememberedForAnHour(t *testing.T) {
+	sizes := &DaemonSizes{}
+	set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent", Generation: 1}}
+	pod := fixtures.Pod("a", 300, 1<<20, func(p *corev1.Pod) {
+		p.Generation = 1
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
+	})
+	for _, step := range []struct {
+		name  string
+		after time.Duration
+		pods  []corev1.Pod
+		edit  int64 // generation of the DaemonSet
+		want  int64
+	}{
+		{"before there is a pod", 0, nil, 1, 0},
+		{"while there is one", time.Minute, []corev1.Pod{*pod}, 1, 300},
+		{"when it is gone", 2 * time.Minute, nil, 1, 300},
+		{"after a change of the DaemonSet", 3 * time.Minute, nil, 2, 0},
+		{"just within the hour", time.Minute + time.Hour - time.Second, nil, 1, 300},
+		{"after an hour", time.Minute + time.Hour, nil, 1, 0},
+	} {
+		set.Generation = step.edit
+		w := &World{Daemons: []appsv1.DaemonSet{set}, Pods: step.pods, DaemonSizes: sizes}
+		if got, _, _ := NewView(w, noon.Add(step.after), runtimes.NewLearner()).Overhead(&constraint.Host{}); got.MilliCPU != step.want {
+			t.Errorf("%s: %d m, want %d m", step.name, got.MilliCPU, step.want)
+		}
 	}
 }

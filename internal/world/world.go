@@ -39,6 +39,8 @@ type World struct {
 	Jobs        map[string]*batchv1.Job
 	ReplicaSets map[string]*appsv1.ReplicaSet
 	Services    map[string][]corev1.Service
+	// DaemonSizes remembers sizes from earlier observations; nil if nothing is remembered.
+	DaemonSizes *DaemonSizes
 
 	unread   map[string]bool // see Unread
 	failed   []*corev1.Pod   // the pods that have failed
