@@ -126,24 +126,31 @@ func (o *observation) unidentified() (all []string) {
 	return all
 }
 
+// unusable describes the flavors that users must repair: those that they named, and those with machines that must not be
+// changed. A flavor has the same problem in all zones.
+func (o *observation) unusable() (all []string) {
+	var problems []string
+	for i := range o.self.inventory.Flavors {
+		f := &o.self.inventory.Flavors[i]
+		if held := f.Held != "" && o.ordered[f.Name] > 0; (f.Named || held) && f.Problem != "" && !slices.Contains(problems, f.Problem) {
+			problems = append(problems, f.Problem)
+			all = append(all, f.Name+": "+f.Problem)
+		}
+	}
+	return all
+}
+
 // degraded sets the condition about flavors in back-off, about what users must repair, and about operations that failed:
 // failure is the reason of the first, failures are the messages of all.
 func (r *round) degraded(d *decision, failure string, failures []string) {
 	seen := d.seen
-	var alone, unusable, problems []string
+	var alone []string
 	for _, f := range r.fleet.Status.Flavors {
 		if f.BackOffUntil != nil {
 			alone = append(alone, f.Name)
 		}
 	}
-	for i := range seen.self.inventory.Flavors {
-		// A flavor has the same problem in all zones.
-		f := &seen.self.inventory.Flavors[i]
-		if held := f.Held != "" && seen.ordered[f.Name] > 0; (f.Named || held) && f.Problem != "" && !slices.Contains(problems, f.Problem) {
-			problems = append(problems, f.Problem)
-			unusable = append(unusable, f.Name+": "+f.Problem)
-		}
-	}
+	unusable := seen.unusable()
 	learned, wake := r.memory.Lessons().Active(r.now)
 	if wake > 0 {
 		r.wakeIn(wake)

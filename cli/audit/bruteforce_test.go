@@ -173,7 +173,7 @@ func (all naive) least() dollars.Amount {
 // improve returns the price after nodes are emptied one after the other by first fit, in an order. most is the maximum
 // number of nodes that are emptied.
 func (all naive) improve(order func(a, b *Node) int, most int) dollars.Amount {
-	nodes := naive(slices.Clone(all))
+	nodes := slices.Clone(all)
 	turn := make([]int, len(nodes))
 	for i := range turn {
 		turn[i] = i

@@ -141,7 +141,7 @@ func (b *observer) readPods(n *audit.Node) {
 		n.AllPods++
 		key := [2]string{pod.Namespace, pod.Labels[b.ByLabel]}
 		group := groups[key]
-		groups[key] = audit.Request{Namespace: key[0], Label: key[1], Pods: group.Pods + 1, Size: group.Size.Plus(size)}
+		groups[key] = audit.Request{Namespace: key[0], Label: key[1], Pods: group.Pods + 1, Size: group.Plus(size)}
 		i, is := at[world.PodName(pod)]
 		if !is {
 			continue // a DaemonSet pod or a static pod

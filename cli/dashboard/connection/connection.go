@@ -12,8 +12,10 @@ import (
 // The bounds of the states. Each state is found within [Found] of what causes it, except a watch that is open and
 // delivers nothing, which is found within Silent.
 const (
-	// Every is the time between two probes of the API server, and Patience how long it may take to answer one.
-	Every, Patience = 2 * time.Second, 4 * time.Second
+	// Every is the time between two probes of the API server.
+	Every = 2 * time.Second
+	// Patience is how long the API server may take to answer a probe.
+	Patience = 4 * time.Second
 	// Unanswered is the time without an answer after which the API server is unreachable.
 	Unanswered = 6 * time.Second
 	// Broken is the time after which a kind that is neither listed nor watched is stale. A watch that ends as usual is

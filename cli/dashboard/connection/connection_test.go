@@ -171,19 +171,24 @@ func TestALivePageIsCurrent(t *testing.T) {
 		if o.Failure.Kind != FailureNone && (o.Answered.IsZero() || o.Now.Sub(o.Answered) > Unanswered) {
 			t.Fatalf("live, though it has not answered since %v", o.Answered)
 		}
-		for _, k := range o.Kinds {
-			switch {
-			case k.Required && !k.Read:
-				t.Fatalf("live without %s", k.Name)
-			case k.Required && k.refused() != nil:
-				t.Fatalf("live, though %s are refused", k.Name)
-			case k.Required && !k.absent() && !k.Broken.IsZero() && o.Now.Sub(k.Broken) > Broken:
-				t.Fatalf("live, though %s have not been watched since %v", k.Name, k.Broken)
-			case !k.Read && !k.absent() && !slices.Contains(s.Unread, k.Name):
-				t.Fatalf("nothing says that %s are unknown: %+v", k.Name, s)
-			}
-		}
+		checkKinds(t, o, &s)
 	})
+}
+
+// checkKinds checks what a live page says of each kind.
+func checkKinds(t *rapid.T, o *Observation, s *Status) {
+	for _, k := range o.Kinds {
+		switch {
+		case k.Required && !k.Read:
+			t.Fatalf("live without %s", k.Name)
+		case k.Required && k.refused() != nil:
+			t.Fatalf("live, though %s are refused", k.Name)
+		case k.Required && !k.absent() && !k.Broken.IsZero() && o.Now.Sub(k.Broken) > Broken:
+			t.Fatalf("live, though %s have not been watched since %v", k.Name, k.Broken)
+		case !k.Read && !k.absent() && !slices.Contains(s.Unread, k.Name):
+			t.Fatalf("nothing says that %s are unknown: %+v", k.Name, s)
+		}
+	}
 }
 
 // TestALostServerIsFoundWithinTheBound probes a server as the dashboard does, until it is lost at any moment, and then

@@ -205,8 +205,8 @@ func TestEveryCommandRefusesBadUsageWithTwo(t *testing.T) {
 		}
 		commands++
 		path := strings.Fields(cmd.CommandPath())[1:]
-		lines := map[string][]string{"--no-such-flag": {"--no-such-flag"}, "supercargo: ": {"one", "two", "three"}} // by what stderr says
-		if flag := cmd.Flags().Lookup("output"); flag != nil && cmd.Name() != "record" {                            // it appends to a file
+		lines := map[string][]string{"--no-such-flag": {"--no-such-flag"}, "supercargo:": {"one", "two", "three"}} // by what stderr says
+		if flag := cmd.Flags().Lookup("output"); flag != nil && cmd.Name() != "record" {                           // it appends to a file
 			lines[`--output "xml": must be `] = append(strings.Fields(arguments[cmd.Name()]), "-o", "xml")
 		}
 		for says, args := range lines {

@@ -194,7 +194,7 @@ func stores() (all []client.Object) {
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
 		v.Spec.Capacity, v.Spec.AccessModes = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, []corev1.PersistentVolumeAccessMode{modes}
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: lot, Name: name}
-		v.Spec.PersistentVolumeSource.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disks.example.com", VolumeHandle: volume}
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disks.example.com", VolumeHandle: volume}
 		change(v)
 		all = append(all, v)
 	}

@@ -74,48 +74,32 @@ func (c *Contract) Faults(stdout string) (faults []string) {
 	return faults
 }
 
+// kinds are the kinds of values of a contract, with what each accepts.
+var kinds = map[string]func(value any) bool{
+	"string":  func(v any) bool { text, is := v.(string); return is && text != "" },
+	"text":    func(v any) bool { _, is := v.(string); return is }, // it may be empty
+	"boolean": func(v any) bool { _, is := v.(bool); return is },
+	"list":    func(v any) bool { _, is := v.([]any); return is }, // its elements are not of the contract, or there may be none
+	"number":  numbers(math.Inf(-1), math.Inf(1)),
+	"amount":  numbers(0, math.Inf(1)),
+	"count":   func(v any) bool { n, is := v.(float64); return is && n >= 0 && n == math.Trunc(n) },
+	"share":   numbers(0, 1),
+	"percent": numbers(0, 100),
+}
+
+// numbers accepts numbers from least to most.
+func numbers(least, most float64) func(value any) bool {
+	return func(v any) bool { n, is := v.(float64); return is && n >= least && n <= most }
+}
+
 // kindFault returns why a value is not of a kind.
 func kindFault(value any, kind string) string {
-	number, isNumber := value.(float64)
-	switch kind {
-	case "string":
-		if text, is := value.(string); is && text != "" {
-			return ""
-		}
-	case "text": // a string that may be empty
-		if _, is := value.(string); is {
-			return ""
-		}
-	case "boolean":
-		if _, is := value.(bool); is {
-			return ""
-		}
-	case "list": // its elements are not of the contract, or there may be none
-		if _, is := value.([]any); is {
-			return ""
-		}
-	case "number":
-		if isNumber {
-			return ""
-		}
-	case "amount": // what is not negative
-		if isNumber && number >= 0 {
-			return ""
-		}
-	case "count":
-		if isNumber && number >= 0 && number == math.Trunc(number) {
-			return ""
-		}
-	case "share":
-		if isNumber && number >= 0 && number <= 1 {
-			return ""
-		}
-	case "percent":
-		if isNumber && number >= 0 && number <= 100 {
-			return ""
-		}
-	default:
+	accepts := kinds[kind]
+	switch {
+	case accepts == nil:
 		return fmt.Sprintf("the test names kind %q, which there is not", kind)
+	case accepts(value):
+		return ""
 	}
 	return "must be of kind " + kind
 }
