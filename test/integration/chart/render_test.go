@@ -464,8 +464,8 @@ func TestTheAutoscalerMeasuresWhereItIsTold(t *testing.T) {
 	}{
 		"no adapter":         {nil, ""},
 		"the chart's":        {values{"metricsAdapter.enabled": true}, "--metrics-url=https://supercargo-metrics-adapter.ops.svc/prometheus"},
-		"Prometheus":         {values{"autoscaler.options": values{"metrics-url": "http://prometheus"}}, "--metrics-url=http://prometheus"},
-		"Prometheus of both": {values{"metricsAdapter.enabled": true, "autoscaler.options": values{"metrics-url": "http://prometheus"}}, "--metrics-url=http://prometheus"},
+		"Prometheus":         {values{"autoscaler.options": values{"metrics-url": "http://prometheus"}, "networkPolicy.enabled": false}, "--metrics-url=http://prometheus"},
+		"Prometheus of both": {values{"metricsAdapter.enabled": true, "autoscaler.options": values{"metrics-url": "http://prometheus"}, "networkPolicy.enabled": false}, "--metrics-url=http://prometheus"},
 	} {
 		var got []string
 		for _, arg := range deployment(t, render(t, "ops", tc.values), "supercargo-autoscaler").Spec.Template.Spec.Containers[0].Args {

@@ -273,7 +273,7 @@ func TestWhatTheClusterRefusesExitsWithTwo(t *testing.T) {
 		says                []string
 	}{
 		{
-			"an object it does not know", "--workload",
+			"an object it does not know", "-f",
 			"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}\n",
 			[]string{"document 1", "Nothing"},
 		},
