@@ -213,6 +213,11 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			o.countInFlight(own, f.Name)
 		}
 	}
+	o.addPromised(s, own, there)
+}
+
+// addPromised adds the machines that are desired and not made yet. there is the number of those that are made, by flavor.
+func (o *observer) addPromised(s *stock, own bool, there map[string]int) {
 	for _, f := range s.inventory.Flavors {
 		if own {
 			o.ordered[f.Name] = there[f.Name]
