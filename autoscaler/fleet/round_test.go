@@ -133,7 +133,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRuns(t *testing.T) {
 func TestWhatSomebodyElseHasChangedIsDecidedAgain(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.before = func(what string) error {
-		if strings.HasPrefix(what, "buy") {
+		if strings.Contains(what, "buy") {
 			m.before = nil
 			m.flavors[0].Want += 2 // another client scales the MachineDeployment up
 		}
@@ -386,6 +386,30 @@ func TestNoMachineOfAFlavorThatIsRolledOutIsReleasedButMoreAreBought(t *testing.
 				t.Errorf("no machine is released later:\n%s", strings.Join(m.log, "\n"))
 			}
 		})
+	}
+}
+
+// TestAFlavorWhoseMachinesDoNotComeDuringARolloutIsInBackOff has a rollout to a template of which no machine becomes
+// ready. None of them may be released, but no more than without the rollout may be bought.
+func TestAFlavorWhoseMachinesDoNotComeDuringARolloutIsInBackOff(t *testing.T) {
+	bought := map[string]int{}
+	for _, kept := range []string{"", "the MachineDeployment is being rolled out"} {
+		m := newModel(t, alone(nil), smalls())
+		m.sick = true
+		m.add(testPod("p", 3000, 1024, time.Hour))
+		m.flavors[0].Kept = kept
+		m.run(3*time.Hour, "f")
+		for _, what := range m.log {
+			if strings.Contains(what, "buy") {
+				bought[kept]++
+			}
+			if kept != "" && (strings.Contains(what, "release") || strings.Contains(what, "abandon")) {
+				t.Errorf("during the rollout: %s", what)
+			}
+		}
+	}
+	if bought[""] == 0 || bought["the MachineDeployment is being rolled out"] > bought[""] {
+		t.Errorf("purchases: %v, want no more during a rollout", bought)
 	}
 }
 

@@ -81,7 +81,7 @@ func (m *Memory) Abandoned(all []Abandonment) {
 		if a.Missing > 0 {
 			delete(m.missing, a.Flavor)
 		}
-		if a.changes() {
+		if a.frees() {
 			m.nominations.end(a.Flavor)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Abandonment is what to do about the machines of one flavor that did not come.
@@ -31,10 +32,15 @@ type Abandonment struct {
 	Fewer int
 	// Unseen are machines that were observed without a node: see [Actions].
 	Unseen []string
+	// Kept reports that the flavor is kept: no pod waits for the machines any longer, but they stay ordered.
+	Kept bool
 }
 
 // changes reports whether the desired number of machines changes.
 func (a *Abandonment) changes() bool { return len(a.Release) > 0 || a.Fewer > 0 }
+
+// frees reports whether pods stop waiting for machines of the flavor.
+func (a *Abandonment) frees() bool { return a.changes() || a.Kept && a.New > 0 }
 
 // Unseen returns the machines to read again, without a cache, before any is abandoned. If one of them has a node by
 // now, the decision is out of date.
@@ -68,7 +74,7 @@ func (r *planning) abandon() {
 			continue // the others are still late in the next round
 		}
 		for _, l := range late[f.Name] {
-			if l.NodeState != nil && f.Want > f.Min {
+			if l.NodeState != nil && f.Want > f.Min && !f.Kept {
 				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.NodeState.Name})
 			}
 		}
@@ -80,16 +86,27 @@ func (r *planning) abandon() {
 		}
 		r.gone[f.Name] += len(a.Release) + a.Fewer
 		r.unorder(f.Name, a.Fewer)
+		if f.Kept {
+			r.unorder(f.Name, a.Missing)
+		}
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
 			r.recordEvent(Event{true, v1alpha1.FleetReasonMachineAbandoned, v1alpha1.ActionAbandon, fmt.Sprintf(
-				"abandoned %d machines of flavor %s: %s; the flavor is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+				"%s %s of flavor %s: %s; the flavor is in back-off until %s", a.verb(), plural.Count(a.New, "machine"), f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
-		if a.changes() {
+		if a.frees() {
 			r.withoutNominations(a.Flavor)
 		}
 	}
+}
+
+// verb says what is done about the machines.
+func (a *Abandonment) verb() string {
+	if a.Kept {
+		return "stopped waiting for"
+	}
+	return "abandoned"
 }
 
 // mayRelease reports whether machines of a flavor may be released in this round.
@@ -112,13 +129,17 @@ func (r *planning) unorder(flavor string, n int) {
 	})
 }
 
-// abandonment decides about one flavor. Machines within the minimum number are awaited.
+// abandonment decides about one flavor. Machines within the minimum number are awaited, and those of a kept flavor are
+// only reported: more machines are bought of it, so it needs its back-off.
 func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
-		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want,
+		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want, Kept: f.Kept,
 		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
 	}
 	most := max(0, f.Want-f.Min)
+	if f.Kept {
+		most = 0
+	}
 	for _, l := range late {
 		reported := r.m.overdue[l.Name]
 		if !reported {
@@ -147,7 +168,7 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 func (r *planning) overdue() map[string][]overdue {
 	found := map[string][]overdue{}
 	for _, m := range r.all {
-		if m.Leaving || r.flavors[m.Flavor].Kept {
+		if f := r.flavors[m.Flavor]; m.Leaving || f.Kept && f.Unusable {
 			continue
 		}
 		timeout := r.flavors[m.Flavor].JoinTimeout
@@ -265,7 +286,7 @@ func (r *planning) missing() map[string]int {
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]
 		made := r.made[f.Name] + f.Blocked // the latter are late for a known reason
-		if made >= f.Want || f.Unusable || f.Kept {
+		if made >= f.Want || f.Unusable {
 			delete(r.m.missing, f.Name)
 			continue
 		}

@@ -129,6 +129,26 @@ func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
 	check(t, at(10*minute))
 }
 
+// TestPodsDoNotWaitForMachinesThatARolloutNeverMakes has a kept flavor of which cluster-api makes no machine: nothing may
+// be lowered, but the flavor is in back-off, so that another is bought.
+func TestPodsDoNotWaitForMachinesThatARolloutNeverMakes(t *testing.T) {
+	s := newScene()
+	f := s.flavor("small")
+	f.Want, f.Ordered, f.Kept = 1, 1, true
+	at := func(after time.Duration) Actions { return Round(&s.Observation, s.m, s.c, midnight.Add(after)) }
+	if a := at(0); len(a.Abandoned) > 0 {
+		t.Errorf("at once: %v", does(&a))
+	}
+	a := at(10 * minute)
+	check(t, a, "abandon small: release [] of 1, 0 fewer")
+	if want := "stopped waiting for 1 machine of flavor small: "; !strings.HasPrefix(a.Events[0].Message, want) {
+		t.Errorf("told is %q, want %q", a.Events[0].Message, want)
+	}
+	if b := &a.Abandoned[0]; b.Failures != 1 || !b.frees() || b.changes() {
+		t.Errorf("decided: %+v, want a back-off and no change", b)
+	}
+}
+
 func TestDeadNodesAreToldUnlessTheyAreAbandoned(t *testing.T) {
 	for _, tc := range []struct {
 		name string

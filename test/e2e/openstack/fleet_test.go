@@ -56,7 +56,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 		}
 		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
 	})
-	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of flavor m1.medium@small: No valid host") {
+	if note := c.event("MachineAbandoned"); !strings.Contains(note, " of flavor m1.medium@small: No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
 	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesNotReady"); !strings.Contains(text, "m1.medium@small") {
@@ -74,7 +74,7 @@ func TestAServerThatNeverJoinsIsAbandoned(t *testing.T) {
 	})
 	c.pods("p", 1, "1500m", "1Gi")
 	note := c.event("MachineAbandoned")
-	if !strings.Contains(note, "machines of flavor m3.small: ") || !strings.Contains(note, "no ready node within 20s: server batch-") {
+	if !strings.Contains(note, " of flavor m3.small: ") || !strings.Contains(note, "no ready node within 20s: server batch-") {
 		t.Errorf("the Event says %q", note)
 	}
 	c.left(0)

@@ -65,7 +65,7 @@ func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 		t.Errorf("degraded with %q, want %q in it", message, want)
 	}
 	note := b.event("MachineAbandoned")
-	if !strings.Contains(note, "abandoned ") || !strings.Contains(note, "machines of flavor fault-fail") {
+	if !strings.Contains(note, "abandoned ") || !strings.Contains(note, " of flavor fault-fail") {
 		t.Errorf("the Event says %q", note)
 	}
 	b.Eventually("a lag is learned from the machines that come", func() string { // pods may run before the next round of the fleet
