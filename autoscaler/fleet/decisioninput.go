@@ -104,9 +104,8 @@ type leaver struct {
 	step drain.Step
 }
 
-// leavers returns the pods on each node that the fleet drains. Every such node has an entry, except
-// those whose flavor is kept. It leaves out pods that
-// ended with the node: see ended.
+// leavers returns the pods on each node that the fleet drains. Every such node has an entry, except those whose flavor is
+// kept. It leaves out pods that ended with the node: see ended.
 func (o *observation) leavers(emptying *drain.Emptying) map[string][]leaver {
 	all := map[string][]leaver{}
 	for name, m := range o.own {

@@ -308,12 +308,7 @@ func TestNothingOfAFlavorThatIsHeldIsChanged(t *testing.T) {
 	for _, drains := range []bool{false, true} {
 		t.Run(fmt.Sprint("draining ", drains), func(t *testing.T) {
 			m := newModel(t, alone(nil), smalls())
-			m.before = func(what string) error {
-				if strings.HasPrefix(what, "eviction") {
-					return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
-				}
-				return nil
-			}
+			m.before = refuseEvictions
 			m.add(podsOfAnUnderUsedNode()...)
 			m.run(5*minute, "f")
 			for drains && !m.did("eviction of") {
@@ -413,6 +408,14 @@ func TestAFlavorWhoseMachinesDoNotComeDuringARolloutIsInBackOff(t *testing.T) {
 	}
 }
 
+// refuseEvictions refuses evictions, as for a PodDisruptionBudget that allows none.
+func refuseEvictions(what string) error {
+	if strings.HasPrefix(what, "eviction") {
+		return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
+	}
+	return nil
+}
+
 // podsOfAnUnderUsedNode fill two machines, one of which is under-used once pod early has ended.
 func podsOfAnUnderUsedNode() []*corev1.Pod {
 	restarting := testPod("restarting", 1000, 1024, time.Hour)
@@ -426,12 +429,7 @@ func podsOfAnUnderUsedNode() []*corev1.Pod {
 // server refuses one.
 func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
-	m.before = func(what string) error {
-		if strings.HasPrefix(what, "eviction") {
-			return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
-		}
-		return nil
-	}
+	m.before = refuseEvictions
 	m.add(podsOfAnUnderUsedNode()...)
 	m.run(9*minute, "f")
 	if !m.did("eviction of") {
@@ -557,12 +555,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 // TestADrainTimesOutWhileMachinesForOthersAreAwaited has a flavor with a minimum of one machine, which never comes.
 func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 1, 1, 900_000)), modelFlavor("small", 4, 16, 100_000)})
-	m.before = func(what string) error {
-		if strings.HasPrefix(what, "eviction") {
-			return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
-		}
-		return nil
-	}
+	m.before = refuseEvictions
 	m.add(podsOfAnUnderUsedNode()...)
 	m.run(9*minute, "f")
 	if !m.did("eviction of") {

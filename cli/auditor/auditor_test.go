@@ -27,26 +27,10 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-
-// nodeOf returns a ready node of AWS in us-east-1.
-func nodeOf(name, instanceType string, change ...func(*corev1.Node)) corev1.Node {
-	n := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{
-			corev1.LabelInstanceTypeStable: instanceType, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
-			corev1.LabelTopologyRegion: "us-east-1", corev1.LabelTopologyZone: "us-east-1a",
-		}},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0"},
-	}
-	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3920m"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("58")}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	for _, c := range change {
-		c(&n)
-	}
-	return n
-}
 
 // podOf returns a pod of a ReplicaSet, which requests half a CPU and 1 GiB.
 func podOf(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
@@ -99,26 +83,26 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		price    int64
 		unpriced string // why
 	}{
-		{"the list price of its region", nodeOf("n", "m5.xlarge"), 192_000, ""},
-		{"its annotation", nodeOf("n", "m5.xlarge", annotated("0.05"), machineSet), 50_000, ""},
-		{"an annotation that is no price", nodeOf("n", "m5.xlarge", annotated("cheap")), 0, "annotation supercargo.dev/price-per-hour"},
-		{"the annotation of its MachineDeployment", nodeOf("n", "m5.xlarge", machineSet), 70_000, ""},
-		{"the user's own price", nodeOf("n", "own.large"), 123_000, ""},
-		{"a spot machine", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot")), 0, "spot machine"},
-		{"a spot machine with an annotation", nodeOf("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
-		{"a spot machine whose type has a price on demand only", nodeOf("n", "own.large", label("karpenter.sh/capacity-type", "spot")), 0, "spot_price_per_hour of own.large in --prices"},
-		{"a spot machine of Karpenter", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot")), 45_000, ""},
-		{"a spot machine of EKS", nodeOf("n", "both.large", label("eks.amazonaws.com/capacityType", "SPOT")), 45_000, ""},
-		{"a spot machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-spot", "true")), 45_000, ""},
-		{"a preemptible machine of GKE", nodeOf("n", "both.large", label("cloud.google.com/gke-preemptible", "true")), 45_000, ""},
-		{"a spot machine of AKS", nodeOf("n", "both.large", label("kubernetes.azure.com/scalesetpriority", "spot")), 45_000, ""},
-		{"a spot machine with an annotation and a price", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
-		{"a machine on demand of a type that is also sold as spot", nodeOf("n", "both.large", label("karpenter.sh/capacity-type", "on-demand")), 150_000, ""},
-		{"Windows", nodeOf("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
-		{"an instance type that nobody lists", nodeOf("n", "z9.huge"), 0, "do not include instance type z9.huge"},
-		{"no instance type", nodeOf("n", ""), 0, "no label node.kubernetes.io/instance-type"},
-		{"a machine of nobody known", nodeOf("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
-		{"a label that tells who sells it", nodeOf("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},
+		{"the list price of its region", fixtures.CloudNode("n", "m5.xlarge"), 192_000, ""},
+		{"its annotation", fixtures.CloudNode("n", "m5.xlarge", annotated("0.05"), machineSet), 50_000, ""},
+		{"an annotation that is no price", fixtures.CloudNode("n", "m5.xlarge", annotated("cheap")), 0, "annotation supercargo.dev/price-per-hour"},
+		{"the annotation of its MachineDeployment", fixtures.CloudNode("n", "m5.xlarge", machineSet), 70_000, ""},
+		{"the user's own price", fixtures.CloudNode("n", "own.large"), 123_000, ""},
+		{"a spot machine", fixtures.CloudNode("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot")), 0, "spot machine"},
+		{"a spot machine with an annotation", fixtures.CloudNode("n", "m5.xlarge", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a spot machine whose type has a price on demand only", fixtures.CloudNode("n", "own.large", label("karpenter.sh/capacity-type", "spot")), 0, "spot_price_per_hour of own.large in --prices"},
+		{"a spot machine of Karpenter", fixtures.CloudNode("n", "both.large", label("karpenter.sh/capacity-type", "spot")), 45_000, ""},
+		{"a spot machine of EKS", fixtures.CloudNode("n", "both.large", label("eks.amazonaws.com/capacityType", "SPOT")), 45_000, ""},
+		{"a spot machine of GKE", fixtures.CloudNode("n", "both.large", label("cloud.google.com/gke-spot", "true")), 45_000, ""},
+		{"a preemptible machine of GKE", fixtures.CloudNode("n", "both.large", label("cloud.google.com/gke-preemptible", "true")), 45_000, ""},
+		{"a spot machine of AKS", fixtures.CloudNode("n", "both.large", label("kubernetes.azure.com/scalesetpriority", "spot")), 45_000, ""},
+		{"a spot machine with an annotation and a price", fixtures.CloudNode("n", "both.large", label("karpenter.sh/capacity-type", "spot"), annotated("0.05")), 50_000, ""},
+		{"a machine on demand of a type that is also sold as spot", fixtures.CloudNode("n", "both.large", label("karpenter.sh/capacity-type", "on-demand")), 150_000, ""},
+		{"Windows", fixtures.CloudNode("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
+		{"an instance type that nobody lists", fixtures.CloudNode("n", "z9.huge"), 0, "do not include instance type z9.huge"},
+		{"no instance type", fixtures.CloudNode("n", ""), 0, "no label node.kubernetes.io/instance-type"},
+		{"a machine of nobody known", fixtures.CloudNode("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
+		{"a label that tells who sells it", fixtures.CloudNode("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -133,7 +117,7 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 }
 
 func TestTheObjectsAreNotKeptInMemory(t *testing.T) {
-	o := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("web", "a")}}
+	o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("web", "a")}}
 	first := weak.Make(&o.Pods[0])
 	seen := observed(t, o)
 	o = nil
@@ -148,7 +132,7 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 	frankfurt := func(n *corev1.Node) {
 		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "germanywestcentral", "azure:///x"
 	}
-	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
+	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("n", "Standard_D4s_v5", frankfurt)}, Pods: []corev1.Pod{podOf("p", "n")}})
 	want := "No list prices of azure in germanywestcentral are included: 1 node there has those of westeurope; " +
 		"--region selects another region, and --prices states yours."
 	if !slices.Contains(seen.Pricing, want) || seen.Source != "list prices of azure in westeurope" {
@@ -165,7 +149,7 @@ func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *te
 	}
 	more := func(n *corev1.Node) { n.Status.Allocatable["memory"] = resource.MustParse("13Gi") }
 	for name, nodes := range map[string][]corev1.Node{
-		"one order": {nodeOf("a", "m5.xlarge", less), nodeOf("b", "m5.xlarge", more)}, "the other": {nodeOf("a", "m5.xlarge", more), nodeOf("b", "m5.xlarge", less)},
+		"one order": {fixtures.CloudNode("a", "m5.xlarge", less), fixtures.CloudNode("b", "m5.xlarge", more)}, "the other": {fixtures.CloudNode("a", "m5.xlarge", more), fixtures.CloudNode("b", "m5.xlarge", less)},
 	} {
 		seen := observed(t, &objects.Objects{Nodes: nodes, Pods: []corev1.Pod{podOf("p", "a")}})
 		at := slices.IndexFunc(seen.Flavors, func(f audit.Flavor) bool { return f.InstanceType == "m5.xlarge" })
@@ -194,7 +178,7 @@ func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			seen := observed(t, &objects.Objects{
-				Nodes: []corev1.Node{nodeOf("a", "own.large", label(capacity, "on-demand")), nodeOf("b", "own.large", label(capacity, "spot"), tc.change)},
+				Nodes: []corev1.Node{fixtures.CloudNode("a", "own.large", label(capacity, "on-demand")), fixtures.CloudNode("b", "own.large", label(capacity, "spot"), tc.change)},
 				Pods:  []corev1.Pod{steady, podOf("p", "b")},
 			}, tc.prices...)
 			got := map[string][]int64{"on-demand": {0, 0}, "spot": {0, 0}}
@@ -215,7 +199,7 @@ func TestSpotMachinesAreSoldOnlyToPoolsOfSpotMachines(t *testing.T) {
 
 func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) {
 	seen := observed(t, &objects.Objects{
-		Nodes: []corev1.Node{nodeOf("a", "own.large"), nodeOf("b", "own.large", label("eks.amazonaws.com/capacityType", "SPOT"))},
+		Nodes: []corev1.Node{fixtures.CloudNode("a", "own.large"), fixtures.CloudNode("b", "own.large", label("eks.amazonaws.com/capacityType", "SPOT"))},
 		Pods:  []corev1.Pod{podOf("p", "a"), podOf("q", "b")},
 	}, priceOf("own.large", 100_000, new(int64(30_000))))
 	var got []int64
@@ -231,7 +215,7 @@ func TestSpotMachinesAndOthersAreBothSoldToPodsThatReferToNeither(t *testing.T) 
 }
 
 func TestOnlyInstanceTypesThatPatternsChooseAreBoughtBesideThoseOfTheNodes(t *testing.T) {
-	from := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}}
+	from := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}}
 	seen, err := Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "!*.metal*"}})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +251,7 @@ func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *t
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
 	})
 	seen := observed(t, &objects.Objects{
-		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge", gpuPool)}, Pods: []corev1.Pod{podOf("p", "a"), daemon, picky},
+		Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("b", "m5.xlarge", gpuPool)}, Pods: []corev1.Pod{podOf("p", "a"), daemon, picky},
 	})
 	bySize := map[string]int64{}
 	for _, f := range seen.Flavors {
@@ -324,7 +308,7 @@ func TestEachThingThatKeepsAPodIsNamedWithWhatLiftsIt(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			o := &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Missing: map[string]string{}}
+			o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Missing: map[string]string{}}
 			name := tc.pod.Namespace + "/p"
 			if tc.budget {
 				o.Budgets = []policyv1.PodDisruptionBudget{{
@@ -374,7 +358,7 @@ func TestWhatWasNotReadIsNotSaidToBeMissing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for want, missing := range map[string]map[string]string{tc.read: {}, tc.unread: nil} {
-				seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Claims: tc.claims, Missing: missing})
+				seen := observed(t, &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("n", "m5.xlarge")}, Pods: []corev1.Pod{tc.pod}, Claims: tc.claims, Missing: missing})
 				if got := seen.Nodes[0].Pods[0].Held; got != want {
 					t.Errorf("it stays because %q, want %q", got, want)
 				}
@@ -390,7 +374,7 @@ func TestDemandsOnPlacesAreCompiledWithoutThemselves(t *testing.T) {
 		}}}
 	}
 	seen := observed(t, &objects.Objects{
-		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a", apart), podOf("q", "b", apart)},
+		Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("b", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a", apart), podOf("q", "b", apart)},
 	})
 	seen.MostObstacles = 5
 	r := audit.Audit(*seen)
@@ -412,7 +396,7 @@ func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
 	claim := podOf("q", "m", func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	})
-	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{nodeOf("n", "m5.xlarge"), nodeOf("m", "m5.xlarge")}, Pods: []corev1.Pod{gpu, claim}})
+	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("n", "m5.xlarge"), fixtures.CloudNode("m", "m5.xlarge")}, Pods: []corev1.Pod{gpu, claim}})
 	for _, n := range seen.Nodes {
 		if !strings.HasPrefix(n.Stays, "no machine is planned for its pod shop/") {
 			t.Errorf("%s: %q, want why it stays", n.Name, n.Stays)
@@ -435,7 +419,7 @@ func TestPodsWhoseNodesWereNotReadAreCountedInANote(t *testing.T) {
 			"3 pods are not included in any figure: their nodes, such as away, were not read.",
 		},
 	} {
-		o := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: append([]corev1.Pod{podOf("web", "a"), podOf("waits", "")}, tc.pods...)}
+		o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge")}, Pods: append([]corev1.Pod{podOf("web", "a"), podOf("waits", "")}, tc.pods...)}
 		seen := observed(t, o)
 		if !slices.Contains(seen.Notes, tc.want) {
 			t.Errorf("notes %q lack %q", seen.Notes, tc.want)
@@ -464,7 +448,7 @@ func cpu(amount string) corev1.ResourceList {
 // a template.
 func TestDaemonSetsCountWithTheirLimitsWhereTheyHaveNoRequests(t *testing.T) {
 	o := &objects.Objects{
-		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")},
+		Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")},
 		Daemons: []appsv1.DaemonSet{daemonOf("agent", corev1.ResourceRequirements{Limits: cpu("1500m")}, nil)},
 	}
 	for _, f := range observed(t, o).Flavors {
@@ -489,7 +473,7 @@ func TestTypesWithUnknownLabelsMayRunAllDaemonSetsThatReferToThem(t *testing.T) 
 		s.NodeSelector = map[string]string{label: "4", corev1.LabelOSStable: "windows"}
 	}
 	o := &objects.Objects{
-		Nodes: []corev1.Node{nodeOf("a", "m5.xlarge", func(n *corev1.Node) { n.Labels[label] = "4" })}, Pods: []corev1.Pod{podOf("p", "a")},
+		Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge", func(n *corev1.Node) { n.Labels[label] = "4" })}, Pods: []corev1.Pod{podOf("p", "a")},
 		Daemons: []appsv1.DaemonSet{
 			daemonOf("small", corev1.ResourceRequirements{Requests: cpu("100m")}, bySize(corev1.NodeSelectorOpLt, "9")),
 			daemonOf("large", corev1.ResourceRequirements{Requests: cpu("1")}, bySize(corev1.NodeSelectorOpGt, "8")),
@@ -531,7 +515,7 @@ func TestAPodDoesNotMoveToAPortThatADaemonSetTakes(t *testing.T) {
 				onA(&p.Spec)
 			})
 			o := &objects.Objects{
-				Nodes: []corev1.Node{nodeOf("a", "m5.xlarge", label("pool", "a")), nodeOf("b", "m5.xlarge", label("pool", "b"))},
+				Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge", label("pool", "a")), fixtures.CloudNode("b", "m5.xlarge", label("pool", "b"))},
 				Pods: []corev1.Pod{
 					proxy, podOf("api", "a", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} }),
 					podOf("gate", "b", func(p *corev1.Pod) { port(&p.Spec) }),

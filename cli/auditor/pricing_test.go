@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // observedWith returns the input of an audit of nodes with a pod on the first.
@@ -53,13 +54,13 @@ func TestADiscountOfACapacityTypeLowersListPrices(t *testing.T) {
 		price     int64
 		priced    bool
 	}{
-		{"on demand", both, nodeOf("n", "m5.xlarge"), 144_000, true},
-		{"spot, off the price on demand", both, nodeOf("n", "m5.xlarge", asSpot), 96_000, true},
-		{"spot with a discount for on demand alone", map[string]float64{audit.OnDemand: 0.25}, nodeOf("n", "m5.xlarge", asSpot), 0, false},
-		{"an annotation", both, nodeOf("n", "m5.xlarge", annotated), 500_000, true},
-		{"a price of the user", both, nodeOf("n", "own.large"), 100_000, true},
-		{"spot of a type that the user prices on demand alone", both, nodeOf("n", "own.large", asSpot), 50_000, true},
-		{"spot of a type whose price as spot the user states", both, nodeOf("n", "both.large", asSpot), 30_000, true},
+		{"on demand", both, fixtures.CloudNode("n", "m5.xlarge"), 144_000, true},
+		{"spot, off the price on demand", both, fixtures.CloudNode("n", "m5.xlarge", asSpot), 96_000, true},
+		{"spot with a discount for on demand alone", map[string]float64{audit.OnDemand: 0.25}, fixtures.CloudNode("n", "m5.xlarge", asSpot), 0, false},
+		{"an annotation", both, fixtures.CloudNode("n", "m5.xlarge", annotated), 500_000, true},
+		{"a price of the user", both, fixtures.CloudNode("n", "own.large"), 100_000, true},
+		{"spot of a type that the user prices on demand alone", both, fixtures.CloudNode("n", "own.large", asSpot), 50_000, true},
+		{"spot of a type whose price as spot the user states", both, fixtures.CloudNode("n", "both.large", asSpot), 30_000, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			own := []catalogue.Price{priceOf("own.large", 100_000, nil), priceOf("both.large", 100_000, new(int64(30_000)))}
@@ -73,7 +74,7 @@ func TestADiscountOfACapacityTypeLowersListPrices(t *testing.T) {
 
 func TestMachinesForSaleCostLessByTheDiscountOfTheirCapacityType(t *testing.T) {
 	seen := observedWith(t, Options{Pricing: Pricing{Discounts: map[string]float64{audit.OnDemand: 0.25, audit.Spot: 0.5}}},
-		nodeOf("a", "m5.xlarge"), nodeOf("b", "m5.2xlarge", label("karpenter.sh/capacity-type", "spot")))
+		fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("b", "m5.2xlarge", label("karpenter.sh/capacity-type", "spot")))
 	got := map[string][]int64{}
 	for _, f := range seen.Flavors {
 		if f.InstanceType == "m5.large" || f.InstanceType == "c6a.large" { // $0.0765, of which no node is one
@@ -92,7 +93,7 @@ func TestMachinesForSaleCostLessByTheDiscountOfTheirCapacityType(t *testing.T) {
 
 func TestNodesOfARegionWithoutAListAreNamedFirstAndARegionCanBeSelected(t *testing.T) {
 	ireland := label(corev1.LabelTopologyRegion, "eu-west-1")
-	seen := observedWith(t, Options{}, nodeOf("a", "m5.xlarge", ireland), nodeOf("b", "m5.xlarge", ireland))
+	seen := observedWith(t, Options{}, fixtures.CloudNode("a", "m5.xlarge", ireland), fixtures.CloudNode("b", "m5.xlarge", ireland))
 	if !hasPart(seen.Pricing[:2], "No list prices of aws in eu-west-1 are included: 2 nodes there have those of us-east-1") {
 		t.Errorf("%q", seen.Pricing)
 	}
@@ -100,7 +101,7 @@ func TestNodesOfARegionWithoutAListAreNamedFirstAndARegionCanBeSelected(t *testi
 		n.Labels[corev1.LabelTopologyRegion], n.Spec.ProviderID = "eastus", "azure:///x"
 	}
 	for region, want := range map[string]string{"": "eastus", "westeurope": "westeurope"} {
-		seen := observedWith(t, Options{Pricing: Pricing{Region: region}}, nodeOf("n", "Standard_D4s_v5", on))
+		seen := observedWith(t, Options{Pricing: Pricing{Region: region}}, fixtures.CloudNode("n", "Standard_D4s_v5", on))
 		types, err := pricelist.Read("azure", want)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ func TestAMachineOfAnOwnPriceHasTheRoomThatPodsCanUse(t *testing.T) {
 			if tc.own.Name == "own.node" {
 				own = own[:1]
 			}
-			seen := observedWith(t, Options{Pricing: Pricing{Own: own}}, nodeOf("n", "own.node"))
+			seen := observedWith(t, Options{Pricing: Pricing{Own: own}}, fixtures.CloudNode("n", "own.node"))
 			var got packing.Size
 			if f := flavorOf(seen, tc.own.Name); f != nil {
 				got = f.Size
@@ -165,11 +166,11 @@ func TestANodeWithoutAnInstanceTypeIsPricedByCPUAndMemoryOnRequestAndNeverFree(t
 		n.Spec.ProviderID = ""
 		n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi")}
 	}
-	seen := observedWith(t, Options{}, nodeOf("n", "", bare))
+	seen := observedWith(t, Options{}, fixtures.CloudNode("n", "", bare))
 	if seen.Nodes[0].Unpriced == "" || !hasPart(seen.Pricing, "1 node has no instance type: --default-price-per-cpu-hour") || len(seen.Flavors) > 0 {
 		t.Errorf("%q, %q, %d for sale; want no price and what would set one", seen.Nodes[0].Unpriced, seen.Pricing, len(seen.Flavors))
 	}
-	seen = observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000, PerGiB: 4_000}}, nodeOf("n", "", bare))
+	seen = observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000, PerGiB: 4_000}}, fixtures.CloudNode("n", "", bare))
 	if n := seen.Nodes[0]; n.MicroDollarsPerHour != 4*30_000+16*4_000 || n.InstanceType != "4cpu-16gib" {
 		t.Errorf("%d for %s, want 184000 for 4cpu-16gib", n.MicroDollarsPerHour, n.InstanceType)
 	}
@@ -177,7 +178,7 @@ func TestANodeWithoutAnInstanceTypeIsPricedByCPUAndMemoryOnRequestAndNeverFree(t
 		t.Errorf("for sale is %+v, want a machine like the node, without the label that the node does not have", f)
 	}
 	// A price that is known goes before the default.
-	if n := observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000}}, nodeOf("n", "m5.xlarge")).Nodes[0]; n.MicroDollarsPerHour != 192_000 {
+	if n := observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000}}, fixtures.CloudNode("n", "m5.xlarge")).Nodes[0]; n.MicroDollarsPerHour != 192_000 {
 		t.Errorf("m5.xlarge costs %d, want its list price", n.MicroDollarsPerHour)
 	}
 }
@@ -192,11 +193,11 @@ func TestTypesThatAreNoNodesAreNotForSaleUnlessTheyAreNamedOrThere(t *testing.T)
 		patterns []string
 		forSale  map[string]bool
 	}{
-		{"AKS", nodeOf("n", "Standard_D4s_v5", on), []string{"*"}, map[string]bool{"Standard_A0": false, "Standard_F1": false, "Standard_D2s_v5": true}},
-		{"AKS, named", nodeOf("n", "Standard_D4s_v5", on), []string{"Standard_A0"}, map[string]bool{"Standard_A0": true}},
-		{"AKS, of a node", nodeOf("n", "Standard_A1_v2", on), nil, map[string]bool{"Standard_A1_v2": true}},
-		{"EKS", nodeOf("n", "m6g.large", label(corev1.LabelArchStable, "arm64")), []string{"*"}, map[string]bool{"a1.large": false, "c6g.large": true}},
-		{"EKS, the first generation", nodeOf("n", "m5.large"), []string{"*"}, map[string]bool{"m1.small": false, "t1.micro": false, "c6a.large": true}},
+		{"AKS", fixtures.CloudNode("n", "Standard_D4s_v5", on), []string{"*"}, map[string]bool{"Standard_A0": false, "Standard_F1": false, "Standard_D2s_v5": true}},
+		{"AKS, named", fixtures.CloudNode("n", "Standard_D4s_v5", on), []string{"Standard_A0"}, map[string]bool{"Standard_A0": true}},
+		{"AKS, of a node", fixtures.CloudNode("n", "Standard_A1_v2", on), nil, map[string]bool{"Standard_A1_v2": true}},
+		{"EKS", fixtures.CloudNode("n", "m6g.large", label(corev1.LabelArchStable, "arm64")), []string{"*"}, map[string]bool{"a1.large": false, "c6g.large": true}},
+		{"EKS, the first generation", fixtures.CloudNode("n", "m5.large"), []string{"*"}, map[string]bool{"m1.small": false, "t1.micro": false, "c6a.large": true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			// A label of the type keeps types for sale that others could replace.
@@ -226,7 +227,7 @@ func TestPodsArePlannedForArchitecturesOnWhichTheirImagesWereSeenRunning(t *test
 	waiting := func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
 	}
-	both := []corev1.Node{nodeOf("amd", "m5.xlarge"), nodeOf("arm", "m6g.xlarge", arm)}
+	both := []corev1.Node{fixtures.CloudNode("amd", "m5.xlarge"), fixtures.CloudNode("arm", "m6g.xlarge", arm)}
 	for _, tc := range []struct {
 		name  string
 		nodes []corev1.Node

@@ -68,7 +68,7 @@ func released(d *audit.Result) string {
 }
 
 // unhindered says that no obstacle was found; empty if there are some, or nothing is priced. A pod may stay on its node
-// although no obstacle is listed, because of something that nobody would remove, such as a device that it uses.
+// although no obstacle is listed, because of something that users do not remove, such as a device that it uses.
 func unhindered(d *audit.Result) string {
 	switch {
 	case len(d.Obstacles) > 0 || d.PricedNodes == 0:

@@ -25,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/sentences"
 )
 
@@ -90,26 +91,9 @@ func saidOf(t *testing.T, in *audit.Input) string {
 	return out.String() + html.UnescapeString(page.String()) + string(document)
 }
 
-// node returns a ready node of AWS with 3.92 CPUs and 14 GiB.
-func node(name, instanceType string, change ...func(*corev1.Node)) corev1.Node {
-	n := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{
-			corev1.LabelInstanceTypeStable: instanceType, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
-			corev1.LabelTopologyRegion: "us-east-1", corev1.LabelTopologyZone: "us-east-1a",
-		}},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0"},
-	}
-	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3920m"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("58")}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	for _, c := range change {
-		c(&n)
-	}
-	return n
-}
-
 // xlarge returns a node that costs $0.192 an hour.
 func xlarge(name string, change ...func(*corev1.Node)) corev1.Node {
-	return node(name, "m5.xlarge", change...)
+	return fixtures.CloudNode(name, "m5.xlarge", change...)
 }
 
 func labelled(key, value string) func(*corev1.Node) {
@@ -242,8 +226,8 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	full := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", cpu("3")), web("q", "b", cpu("3"))))
 	none := say(of())
 	one := say(of(xlarge("a")).with(web("p", "a")))
-	unpriced := say(of(node("a", "z9.huge")).with(web("p", "a")))
-	partly := say(of(xlarge("a"), xlarge("b"), node("c", "z9.huge")).with(web("p", "a"), web("q", "b"), web("r", "c")))
+	unpriced := say(of(fixtures.CloudNode("a", "z9.huge")).with(web("p", "a")))
+	partly := say(of(xlarge("a"), xlarge("b"), fixtures.CloudNode("c", "z9.huge")).with(web("p", "a"), web("q", "b"), web("r", "c")))
 	empty := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", cpu("3"))))
 	emptyCordoned := say(of(xlarge("a"), xlarge("b", cordoned)).with(web("p", "a", cpu("3"))))
 	gpu := say(of(xlarge("a")).with(web("p", "a", asking("nvidia.com/gpu", "1"))))
@@ -271,13 +255,13 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		s.Metrics = []metricsv1beta1.NodeMetrics{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Usage: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}}}
 	}))
 	spots := say(of(xlarge("a", spotNode)).with(web("p", "a")))
-	unknownSpots := say(of(node("a", "z9.huge", spotNode)).with(web("p", "a")))
+	unknownSpots := say(of(fixtures.CloudNode("a", "z9.huge", spotNode)).with(web("p", "a")))
 	discounted := say(of(xlarge("a", spotNode), xlarge("b")).with(web("p", "a")).but(func(s *scene) {
 		s.Discounts = map[string]float64{audit.Spot: 0.5, audit.OnDemand: 0.25}
 	}))
-	untyped := say(of(node("a", "")).with(web("p", "a")))
-	untypedAnnotated := say(of(node("a", "", price("cheap"))).with(web("p", "a")))
-	sized := say(of(node("a", "")).with(web("p", "a")).but(func(s *scene) { s.PerCPU = 10_000 }))
+	untyped := say(of(fixtures.CloudNode("a", "")).with(web("p", "a")))
+	untypedAnnotated := say(of(fixtures.CloudNode("a", "", price("cheap"))).with(web("p", "a")))
+	sized := say(of(fixtures.CloudNode("a", "")).with(web("p", "a")).but(func(s *scene) { s.PerCPU = 10_000 }))
 	annotatedPrice := say(of(xlarge("a", price("0.1"))).with(web("p", "a")))
 	dump := say(two().but(func(s *scene) { s.Missing = nil }))
 	withBudget := say(two().but(func(s *scene) {
@@ -296,9 +280,9 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	claimsRead := say(of(xlarge("a")).with(web("p", "a")).but(func(s *scene) {
 		s.Claims = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}}
 	}))
-	mixed := of(xlarge("a"), xlarge("b"), node("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c", image("tool")))
+	mixed := of(xlarge("a"), xlarge("b"), fixtures.CloudNode("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c", image("tool")))
 	archs := say(mixed)
-	multiArch := say(of(xlarge("a"), node("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c")))
+	multiArch := say(of(xlarge("a"), fixtures.CloudNode("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c")))
 	wider := func(pods ...corev1.Pod) string {
 		return say(of(xlarge("a")).with(pods...).but(func(s *scene) { s.InstanceTypes = []string{"m5.large", "m6g.large"} }))
 	}
@@ -315,10 +299,10 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return say(s)
 	}
 	region := say(of(xlarge("a", labelled(corev1.LabelTopologyRegion, "eu-west-1"))).with(web("p", "a")))
-	selected := say(of(node("a", "Standard_D4s_v5", func(n *corev1.Node) {
+	selected := say(of(fixtures.CloudNode("a", "Standard_D4s_v5", func(n *corev1.Node) {
 		n.Spec.ProviderID, n.Labels[corev1.LabelTopologyRegion] = "azure:///x", "eastus"
 	})).with(web("p", "a")).but(func(s *scene) { s.Region, s.InstanceTypes = "westeurope", []string{"Standard_D2s_v5"} }))
-	given := say(of(node("a", "own.large"), xlarge("b")).with(web("p", "a")).but(func(s *scene) {
+	given := say(of(fixtures.CloudNode("a", "own.large"), xlarge("b")).with(web("p", "a")).but(func(s *scene) {
 		s.Own, s.InstanceTypes = []catalogue.Price{priced("own.large", 100_000, nil, packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30})}, []string{"own.large"}
 	}))
 	nominal := func(cpus int64) string {
@@ -339,7 +323,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	manyNamespaces := say(many)
 	staying := of()
 	for i := range mostStays + 1 {
-		staying.Nodes = append(staying.Nodes, node(fmt.Sprint("n", i), "z9.huge"))
+		staying.Nodes = append(staying.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), "z9.huge"))
 	}
 	manyUnpriced := say(staying)
 	manyHolds := of(xlarge("a"))
@@ -351,7 +335,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	manyObstacles := say(manyHolds)
 	types := of()
 	for i := range mostMachines + 1 {
-		types.Nodes = append(types.Nodes, node(fmt.Sprint("n", i), fmt.Sprint("t", i), price("0.1")))
+		types.Nodes = append(types.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), fmt.Sprint("t", i), price("0.1")))
 	}
 	manyTypes := say(types)
 	cheap := say(of(xlarge("a", price("0.01"))).with(web("p", "a", cpu("3"))))
@@ -407,7 +391,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"All %s priced: the cluster costs %s, and runs %s.", base, partly},
 		{"%d of %s priced: %s %s, and %s %d of %s. No sum includes the other %s.", partly, base},
 		{"$%s an hour, $%s a month", base, unpriced},
-		{"it costs", say(of(xlarge("a"), node("c", "z9.huge")).with(web("p", "a"))), partly},
+		{"it costs", say(of(xlarge("a"), fixtures.CloudNode("c", "z9.huge")).with(web("p", "a"))), partly},
 		{"they cost", partly, one},
 		{"No cheaper machines were found for the same pods.", cheap, base},
 		{"The same pods fit on machines that cost %s less; no machines for sale cost less than $%s an hour.", base, cheap},

@@ -103,7 +103,7 @@ func (w *World) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) 
 	return ""
 }
 
-// mayRestart reports whether a pod opts in to being restarted, whatever it would lose.
+// mayRestart reports whether a pod opts in to being restarted, even if it would lose its state.
 func mayRestart(pod *corev1.Pod) bool {
 	return pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart || pod.Annotations[annotationSafeToEvict] == "true"
 }

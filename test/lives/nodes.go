@@ -33,7 +33,7 @@ var kinds = []kind{
 	{"g4dn.xlarge", "amd64", 4000, 16384, 1, 526_000, 29, "gpu", "on-demand", ""},
 	{"p3.16xlarge", "amd64", 64_000, 499_712, 8, 24_480_000, 234, "gpu", "on-demand", ""},
 	{"t3.nano", "amd64", 2000, 512, 0, 5_200, 4, "", "", ""},
-	{"", "amd64", 8000, 32_768, 0, 0, 110, "", "", ""}, // a computer of one's own, which costs nothing more
+	{"", "amd64", 8000, 32_768, 0, 0, 110, "", "", ""}, // the user owns it, so it costs nothing more
 	{"virtual", "riscv64", 1_000_000, 1 << 30, 0, 1_000_000, 5000, "virtual", "", ""},
 }
 

@@ -30,7 +30,7 @@ func (l *life) pod(namespace, name, owner string, requests corev1.ResourceList) 
 	return p
 }
 
-// workloadComes creates the pods of a Deployment, a Job, a StatefulSet or nobody.
+// workloadComes creates pods of a Deployment, a Job, a StatefulSet, or without a controller.
 func (l *life) workloadComes() error {
 	owner := oneOf(l, "ReplicaSet", "ReplicaSet", "Job", "Job", "Job", "StatefulSet", "")
 	base, namespace := fmt.Sprint("w-", l.made), oneOf(l, "default", "shop", "jobs")

@@ -18,7 +18,7 @@ type Host struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
-	// Residents are pods that run on the host whatever else does, such as those of DaemonSets.
+	// Residents are pods that always run on the host, such as those of DaemonSets.
 	Residents []Resident
 }
 
@@ -62,7 +62,7 @@ func (h hostLabels) Lookup(key string) (string, bool) {
 	return h.Name, key == corev1.LabelHostname
 }
 
-// Resident is a pod that runs on each of some hosts whatever else does, such as the pod of a DaemonSet.
+// Resident is a pod that always runs on each of some hosts, such as the pod of a DaemonSet.
 // [Compiler.Resident] makes it.
 type Resident struct {
 	pod  *Pod
