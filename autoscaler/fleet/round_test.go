@@ -359,22 +359,30 @@ func TestAMachineOfAFlavorThatIsHeldIsNotAbandoned(t *testing.T) {
 	}
 }
 
+// TestNoMachineOfAFlavorThatIsRolledOutIsReleasedButMoreAreBought has machines that would be emptied and released: before
+// the first step, and in the middle of a drain.
 func TestNoMachineOfAFlavorThatIsRolledOutIsReleasedButMoreAreBought(t *testing.T) {
 	for _, drains := range []bool{false, true} {
 		t.Run(fmt.Sprint("draining ", drains), func(t *testing.T) {
 			m := newModel(t, alone(nil), smalls())
+			m.before = refuseEvictions
 			m.add(podsOfAnUnderUsedNode()...)
-			m.run(5*minute, "f")
+			m.run(3*minute, "f") // pod early still runs
 			for drains && !m.did("eviction of") {
 				m.run(minute, "f")
 			}
 			m.flavors[0].Kept = "the MachineDeployment is being rolled out"
-			m.run(minute, "f")
-			before := len(m.log)
-			m.add(testPod("late", 3000, 1024, time.Hour))
+			m.before = nil
+			nodes, before := m.nodes(), len(m.log)
+			m.add(testPod("late", 3900, 1024, time.Hour))
 			m.run(30*minute, "f")
 			if late := strings.Join(m.log[before:], "\n"); strings.Contains(late, "release") || strings.Contains(late, "eviction") || !strings.Contains(late, "buy") {
 				t.Errorf("it does this during the rollout, want one purchase:\n%s", late)
+			}
+			for name, was := range nodes {
+				if node := m.nodes()[name]; node == nil || node.Spec.Unschedulable != was.Spec.Unschedulable {
+					t.Errorf("node %s was %+v and is %+v", name, was, node)
+				}
 			}
 			m.flavors[0].Kept = ""
 			if m.run(40*minute, "f"); !m.did("release") {
@@ -400,6 +408,11 @@ func TestAFlavorWhoseMachinesDoNotComeDuringARolloutIsInBackOff(t *testing.T) {
 			}
 			if kept != "" && (strings.Contains(what, "release") || strings.Contains(what, "abandon")) {
 				t.Errorf("during the rollout: %s", what)
+			}
+		}
+		for name, node := range m.nodes() {
+			if kept != "" && node.Spec.Unschedulable {
+				t.Errorf("during the rollout, node %s is cordoned", name)
 			}
 		}
 	}

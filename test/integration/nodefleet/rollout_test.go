@@ -34,6 +34,11 @@ func TestTheMachineThatARolloutAddsIsNotReleased(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"small": 1}, b.replicas()); diff != "" {
 		t.Errorf("replicas during the rollout (-want +got):\n%s", diff)
 	}
+	for _, n := range b.Nodes() {
+		if n.Spec.Unschedulable {
+			t.Errorf("node %s is cordoned", n.Name)
+		}
+	}
 	if running := len(b.Running()); running != 1 {
 		t.Errorf("%d pods run, want the one that stays", running)
 	}
