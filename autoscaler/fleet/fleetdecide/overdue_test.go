@@ -129,6 +129,17 @@ func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
 	check(t, at(10*minute))
 }
 
+// TestMachinesOfAKeptFlavorAreOnlyReported: of a flavor that is also unusable, as while it is paused, not even that,
+// because its machines are late for a known reason.
+func TestMachinesOfAKeptFlavorAreOnlyReported(t *testing.T) {
+	s := newScene()
+	s.machine("m", "small", 10*minute)
+	s.flavor("small").Kept, s.flavor("small").Unusable = true, true
+	check(t, s.round())
+	s.flavor("small").Unusable = false
+	check(t, s.round(), "abandon small: release [] of 1, 0 fewer")
+}
+
 // TestPodsDoNotWaitForMachinesThatARolloutNeverMakes has a kept flavor of which cluster-api makes no machine: nothing may
 // be lowered, but the flavor is in back-off, so that another is bought.
 func TestPodsDoNotWaitForMachinesThatARolloutNeverMakes(t *testing.T) {
