@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,23 +33,22 @@ func validatePod(p *corev1.Pod) error {
 		checkAmounts("spec.overhead", p.Spec.Overhead), check("spec.resources", p.Spec.Resources),
 		check("status.resources", p.Status.Resources), checkAmounts("status.allocatedResources", p.Status.AllocatedResources),
 	}
-	for list, containers := range map[string][]corev1.Container{"initContainers": p.Spec.InitContainers, "containers": p.Spec.Containers} {
-		for i := range containers {
-			all = append(all, check(fmt.Sprintf("spec.%s[%d].resources", list, i), &containers[i].Resources))
+	containers := func(list string, of []corev1.Container) {
+		for i := range of {
+			all = append(all, check(fmt.Sprintf("spec.%s[%d].resources", list, i), &of[i].Resources))
 		}
 	}
-	for list, statuses := range map[string][]corev1.ContainerStatus{"initContainerStatuses": p.Status.InitContainerStatuses, "containerStatuses": p.Status.ContainerStatuses} {
-		for i := range statuses {
+	containers("initContainers", p.Spec.InitContainers)
+	containers("containers", p.Spec.Containers)
+	statuses := func(list string, of []corev1.ContainerStatus) {
+		for i := range of {
 			at := fmt.Sprintf("status.%s[%d].", list, i)
-			all = append(all, check(at+"resources", statuses[i].Resources), checkAmounts(at+"allocatedResources", statuses[i].AllocatedResources))
+			all = append(all, check(at+"resources", of[i].Resources), checkAmounts(at+"allocatedResources", of[i].AllocatedResources))
 		}
 	}
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	statuses("initContainerStatuses", p.Status.InitContainerStatuses)
+	statuses("containerStatuses", p.Status.ContainerStatuses)
+	return cmp.Or(all...) // the first, so that equal input has equal errors
 }
 
 // mostAmount is the maximum accepted amount of any resource.
