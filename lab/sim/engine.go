@@ -24,9 +24,10 @@ import (
 // Limits that keep a run from continuing forever.
 const (
 	// maxIntervals is the maximum number of intervals up to the horizon, and maxIntervalsInAll the
-	// maximum until pods that start at the horizon have ended.
+	// maximum until pods that start at the horizon have ended. A controller decides in each, which
+	// takes minutes for that many.
 	maxIntervals      = 2_000_000
-	maxIntervalsInAll = 10 * maxIntervals
+	maxIntervalsInAll = 2 * maxIntervals
 	// maxVirtual is the longest run. Sums of a few times of a scenario still fit in 64 bits after
 	// it.
 	maxVirtual = 20 * scenario.MaxDuration
