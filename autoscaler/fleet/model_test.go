@@ -20,13 +20,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,6 +34,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 const (
@@ -131,19 +129,13 @@ func modelFlavor(name string, cores, gib, price int64) provider.Flavor {
 
 func newModel(t *testing.T, fleets []*v1alpha1.NodeFleet, flavors []provider.Flavor) *model {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	m := &model{t: t, clock: clocktesting.NewFakePassiveClock(epoch), flavors: slices.Clone(flavors), most: map[string]int{}}
 	objects := make([]client.Object, len(fleets))
 	for i := range fleets {
 		objects[i] = fleets[i].DeepCopy()
 	}
 	objects = append(objects, testJob())
-	m.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeFleet{}, &v1alpha1.Migration{}).
+	m.client = fixtures.Client(objects...).WithStatusSubresource(&v1alpha1.NodeFleet{}, &v1alpha1.Migration{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	m.restart()
 	return m

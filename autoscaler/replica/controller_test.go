@@ -17,19 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/promql"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
@@ -57,12 +55,6 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 	t.Helper()
 	s := &stage{T: t, clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), events: events.NewFakeRecorder(1000),
 		woken: make(chan types.NamespacedName, 10), values: map[string]float64{"rate": 50, "response": 0.11, "queue": 5}, before: func() error { return nil }}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	policy := &v1alpha1.ReplicaPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "policy", Generation: 1},
 		Spec: v1alpha1.ReplicaPolicySpec{
@@ -81,7 +73,7 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 		objects = append(objects, pod(fmt.Sprint("web-", i), true))
 	}
 	s.scale = autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: autoscalingv1.ScaleSpec{Replicas: 10}, Status: autoscalingv1.ScaleStatus{Selector: "app=web"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(policy).
+	c := fixtures.Client(objects...).WithStatusSubresource(policy).
 		WithIndex(&v1alpha1.ReplicaPolicy{}, policiesByTarget, func(o client.Object) []string { return []string{policyTarget(o.(*v1alpha1.ReplicaPolicy))} }).
 		WithIndex(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalersByTarget, func(client.Object) []string { return nil }).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {

@@ -20,11 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,6 +31,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
 	"supercargo.dev/supercargo/test/kit/testfile"
 	"supercargo.dev/supercargo/test/kit/testwait"
@@ -87,13 +86,7 @@ type bench struct {
 
 func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+	c := fixtures.Client().WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 	b := &bench{T: t, Client: c, clock: clocktesting.NewFakePassiveClock(begin), events: events.NewFakeRecorder(100)}
 	b.restart()
 	return b

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -68,7 +67,7 @@ func newCluster(t *testing.T, change ...func(*corev1.Pod)) *cluster {
 		c.writes++
 		return c.before(o)
 	}
-	c.Client = fake.NewClientBuilder().WithScheme(fixtures.Scheme()).WithObjects(pod, budget, fixtures.AbleNode("a"), fixtures.AbleNode("b")).WithStatusSubresource(budget).
+	c.Client = fixtures.Client(pod, budget, fixtures.AbleNode("a"), fixtures.AbleNode("b")).WithStatusSubresource(budget).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := write(o); err != nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -50,7 +49,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		b.writes = append(b.writes, verb+" "+kindOf(o))
 		return b.fail(verb, o)
 	}
-	builder := fake.NewClientBuilder().WithScheme(fixtures.Scheme()).WithObjects(objects...).
+	builder := fixtures.Client(objects...).
 		WithStatusSubresource(&v1alpha1.Migration{}, &policyv1.PodDisruptionBudget{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

@@ -16,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,6 +31,7 @@ import (
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/workers"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
@@ -96,12 +95,6 @@ func newController(t *testing.T, law v1alpha1.WorkerLaw) *controller {
 	t.Helper()
 	c := &controller{T: t, clock: clocktesting.NewFakePassiveClock(time.Time{}), manager: workqueuetest.Start(t, nil, "", nil)}
 	c.pool = poolOf(t, law, c.manager.Address)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// Like the API server, but with the names by which the plant knows its workers.
 	create := func(ctx context.Context, into client.WithWatch, object client.Object, options ...client.CreateOption) error {
 		object.SetName("worker-" + strconv.Itoa(c.made))
@@ -110,7 +103,7 @@ func newController(t *testing.T, law v1alpha1.WorkerLaw) *controller {
 		c.made++
 		return into.Create(ctx, object, options...)
 	}
-	c.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(c.pool).
+	c.client = fixtures.Client().WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(c.pool).
 		WithInterceptorFuncs(interceptor.Funcs{Create: create}).Build()
 	c.reconciler = &worker.Reconciler{Client: c.client, Live: c.client, Events: events.NewFakeRecorder(100_000), Clock: c.clock}
 	return c

@@ -18,18 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/replica/preset"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
 	"supercargo.dev/supercargo/test/kit/testwait"
 )
@@ -84,11 +83,7 @@ func filled(t *testing.T, series ...[3]string) *store.Store {
 // pacer returns a Pacer with policies; the client can create more.
 func pacer(t *testing.T, s Series, policies ...client.Object) (*Pacer, client.Client, *clocktesting.FakeClock) {
 	t.Helper()
-	scheme := kruntime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policies...).Build()
+	c := fixtures.Client(policies...).Build()
 	clock := clocktesting.NewFakeClock(noon)
 	took := func() map[store.Origin]time.Duration { return nil }
 	return &Pacer{Policies: c, Series: s, Took: took, Sources: []string{"default"}, Bounds: bounds, Clock: clock}, c, clock

@@ -16,15 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
@@ -68,12 +67,6 @@ func pass(conn net.Conn, manager string) {
 // observed reconciles a pool in mode Observe once, with the given Secrets, and returns its status.
 func observed(t *testing.T, manager v1alpha1.WorkQueueManager, secrets map[string][]byte) v1alpha1.WorkerPoolStatus {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	span := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 	manager.PasswordSecret, manager.Timeout, manager.GoneAfter = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, span(5*time.Second), span(time.Minute)
 	pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "seen"}, Spec: v1alpha1.WorkerPoolSpec{
@@ -84,7 +77,7 @@ func observed(t *testing.T, manager v1alpha1.WorkQueueManager, secrets map[strin
 		Scaling:  v1alpha1.WorkerScaling{Law: v1alpha1.WorkerLawSupercargo, Interval: span(time.Second), ExpectedInitTime: span(time.Minute)},
 	}}
 	pool.Spec.Worker.Resources.Memory.Set(4 << 30)
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(pool).WithObjects(pool,
+	c := fixtures.Client().WithStatusSubresource(pool).WithObjects(pool,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "makeflow"}, Data: secrets}).Build()
 	r := &worker.Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pool)}); err != nil {
