@@ -78,7 +78,7 @@ built_in = go -C $(1) build -buildvcs=false $(2)-ldflags "-s -w" -o $(abspath $@
 integration      := /test/integration
 not_unit         := $(integration)|/test/e2e|/test/browser|/test/schedulerperf
 unit_pkgs         = $$(go list ./... | grep -vE '$(not_unit)')
-first_pkgs        = $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica})
+first_pkgs        = $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration/{replica,eviction,cli,nodefleet,adapter,migration,agent} ./test/integration) # the slowest first
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 # Of the integration tests, test-first runs those that show each program at work once. Of

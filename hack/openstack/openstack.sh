@@ -24,6 +24,9 @@
 #                    in /var/tmp, which is removed if the command succeeds)
 #   OPENSTACK_PORT   the first of eight ports (default: 25000; for `run` the first from
 #                    there on without a listener)
+#   OPENSTACK_CACHE  where new databases are kept for the next directory, which then takes
+#                    seconds to start in place of minutes (default: /var/cache/supercargo-openstack;
+#                    empty: nowhere)
 #   OPENSTACK_NICE   how nice the services are (default: 10)
 #   OPENSTACK_TOKEN_SECONDS  lifetime of tokens (default: 160; with 120 or less the
 #                    services, which renew theirs two minutes early, log in all the time)
@@ -59,6 +62,7 @@ fi
 export OPENSTACK_DIR=${OPENSTACK_DIR:-/var/tmp/openstack-$UID} OPENSTACK_PORT=${OPENSTACK_PORT:-25000}
 root=$OPENSTACK_DIR port=$OPENSTACK_PORT
 niceness=${OPENSTACK_NICE:-10}
+cache=${OPENSTACK_CACHE-/var/cache/supercargo-openstack}
 token_seconds=${OPENSTACK_TOKEN_SECONDS:-160}
 computes=(FakeDriver SmallFakeDriver FakeBuildAbortDriver)
 
@@ -322,10 +326,16 @@ script() { # MODULE:FUNCTION ARGUMENT...: runs an entry point
 	"$python" -c "import sys; from $module import $function as f; sys.exit(f())" "$@"
 }
 
+make_keys() {
+	local kind
+	for kind in fernet credential; do
+		keystone-manage --config-file "$etc/keystone.conf" "${kind}_setup" --keystone-user root --keystone-group root
+	done
+}
+
 sync_keystone() {
 	local conf=(--config-file "$etc/keystone.conf")
-	keystone-manage "${conf[@]}" fernet_setup --keystone-user root --keystone-group root
-	keystone-manage "${conf[@]}" credential_setup --keystone-user root --keystone-group root
+	make_keys
 	keystone-manage "${conf[@]}" db_sync
 	keystone-manage "${conf[@]}" bootstrap --bootstrap-password "$SEED_PASSWORD" --bootstrap-region-id RegionOne \
 		--bootstrap-admin-url "$SEED_IDENTITY" --bootstrap-internal-url "$SEED_IDENTITY" --bootstrap-public-url "$SEED_IDENTITY"
@@ -351,6 +361,10 @@ make_databases() {
 		sql "create database if not exists $name character set utf8"
 	done
 	[[ ! -e $data/.synced ]] || return 0
+	if [[ -e $data/.restored ]]; then
+		adapt_databases && touch "$data/.synced"
+		return
+	fi
 	say "creating the tables"
 	local pids=() failed=0 pid
 	for name in keystone placement glance nova neutron; do
@@ -359,7 +373,45 @@ make_databases() {
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
 	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "failed to create the tables"; }
+	keep_databases
 	touch "$data/.synced"
+}
+
+# kept prints the file with the databases as the installed packages and this script make them.
+kept() {
+	[[ -n $cache ]] || return
+	local versions
+	versions=$(dpkg-query -Wf '${Package} ${Version}\n' 'python3-*' mariadb-server-core && cat "$self")
+	echo "$cache/$(sha256sum <<<"$versions" | cut -c -16).tar.gz"
+}
+
+# keep_databases keeps the new databases for the next directory. Others are of other versions.
+keep_databases() {
+	local file
+	file=$(kept) || return 0
+	sql shutdown # unlike stop_one it waits until everything is written
+	while alive mysql; do sleep 0.1; done
+	mkdir -p -m 700 "$cache"
+	rm -f "$cache"/*.tar.gz "$cache"/new.*
+	tar -C "$data" -cf - mysql | gzip -1 >"$cache/new.$$" && mv "$cache/new.$$" "$file" || say "the databases could not be kept in $cache"
+	start_mysql
+}
+
+restore_databases() {
+	local file
+	file=$(kept) && [[ -e $file ]] || return
+	rm -rf "$data/mysql"
+	tar -C "$data" -xzf "$file" && touch "$data/.restored" || { rm -rf "$data/mysql"; return 1; }
+}
+
+# adapt_databases changes what depends on the directory and the ports, and makes new keys.
+adapt_databases() {
+	local bus
+	bus=$(sed -n 's/^transport_url = //p' "$etc/nova.conf")
+	sql "update keystone.endpoint set url = '$SEED_IDENTITY';
+		update nova_api.cell_mappings set database_connection = '$(database nova_cell0)' where name = 'cell0';
+		update nova_api.cell_mappings set database_connection = '$(database nova)', transport_url = '$bus' where name = 'cell1'"
+	make_keys >"$log/keys.out" 2>&1 || { tail -n 5 "$log/keys.out" >&2; die "failed to make Keystone's keys"; }
 }
 
 # ---- start and stop
@@ -423,7 +475,7 @@ wsgi_daemon() { # NAME PORT FILE VARIABLE=VALUE
 }
 
 start_mysql() {
-	if [[ ! -d $data/mysql/mysql ]]; then
+	if [[ ! -d $data/mysql/mysql ]] && ! restore_databases; then
 		mkdir -p "$data/mysql"
 		mariadb-install-db --no-defaults --user=root --datadir="$data/mysql" --auth-root-authentication-method=normal \
 			--skip-test-db >"$log/mysql.out" 2>&1
