@@ -207,6 +207,7 @@ type Agent struct {
 	crowded  map[types.NamespacedName]bool     // waiting for room for another frozen container
 	arrived  map[ledger.ID]int64               // bytes received of checkpoints that are not staged yet
 	freezing sync.Mutex                        // held while the limit is checked and a freeze is noted
+	rooming  sync.Mutex                        // held while the room of the work folder is checked and a dump's size is noted
 	running  sync.WaitGroup                    // jobs
 }
 

@@ -356,3 +356,26 @@ func TestAFailureIsForgottenWhenTheOrderChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestOfTwoDumpsThatOnlyFitAloneOneIsRefused although both are prepared at once.
+func TestOfTwoDumpsThatOnlyFitAloneOneIsRefused(t *testing.T) {
+	c := newCluster(t, func(c *Config) { c.Limits.ImageBytes = 1 << 62 })
+	free, err := freeBytes(c.from.WorkDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := func(p *corev1.Pod, m *v1alpha1.Migration) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(free/10*6, resource.BinarySI)
+		m.Status.Plan.Backend = v1alpha1.BackendContainerd
+	}
+	first, second := c.move(t, most), c.move(t, most)
+	first.carryOut(v1alpha1.OrderPrepare)
+	refused := second
+	if first.migration().Status.Source.Step == v1alpha1.SourceFailed {
+		refused = first
+	}
+	refused.wantFailure(ledger.SourceRole, "NoRoom", "wait until other migrations end")
+	if a, b := first.migration().Status.Source.Step, second.migration().Status.Source.Step; a == b {
+		t.Errorf("both are %s, want one prepared", a)
+	}
+}

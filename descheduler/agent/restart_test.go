@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -278,5 +280,35 @@ func TestAQueuedMigrationIsReconciledAgainAfterAnError(t *testing.T) {
 	}
 	c.from.queue.ShutDown()
 	for c.from.next(t.Context()) { // what is queued still
+	}
+}
+
+// TestMigrationsAreReconciledAgainWithoutAnUpdate periodically, since containers end without one, and when a node joins a
+// simulation that reports its Migrations.
+func TestMigrationsAreReconciledAgainWithoutAnUpdate(t *testing.T) {
+	joins := func(t *testing.T, n *node) {
+		n.nodes.see(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
+	}
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		happen func(*testing.T, *node)
+	}{
+		"each interval": {func(c *Config) { c.Resync = time.Millisecond }, func(t *testing.T, n *node) {
+			go func() { _ = n.resync(t.Context()) }()
+		}},
+		"when a node joins": {func(c *Config) { c.Simulation = &Simulation{Selector: labels.Everything()} }, joins},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, nil)
+			m := c.move(t, nil)
+			m.carryOut(v1alpha1.OrderPrepare)
+			tc.change(&c.from.Config)
+			tc.happen(t, c.from)
+			ended := time.AfterFunc(30*time.Second, c.from.queue.ShutDown)
+			defer ended.Stop()
+			if key, closed := c.from.queue.Get(); closed || key != m.key {
+				t.Errorf("%v is reconciled, want %v", key, m.key)
+			}
+		})
 	}
 }

@@ -300,9 +300,6 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
 	if entry.Backend != v1alpha1.BackendRestart {
-		if err := a.roomToDump(entry, facts.MemoryBytes); err != nil {
-			return err
-		}
 		now := a.Clock.Now()
 		self, err := transport.NewIdentity("source "+entry.Migration, now.Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
 		if err != nil {
@@ -311,13 +308,18 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 		entry.Key, entry.Certificate = self.Key, self.Certificate
 	}
 	entry.MemoryBytes, entry.Requirements = facts.MemoryBytes, facts.Requirements.Encode()
+	a.rooming.Lock()
+	defer a.rooming.Unlock()
+	if err := a.roomToDump(entry); err != nil {
+		return err
+	}
 	return a.ledger.Put(entry)
 }
 
 // roomToDump fails if the work folder cannot hold the dump in addition to those that are already
 // expected.
-func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
-	if entry.Backend == v1alpha1.BackendSimulated {
+func (a *Agent) roomToDump(entry ledger.Entry) error {
+	if entry.Backend == v1alpha1.BackendSimulated || entry.Backend == v1alpha1.BackendRestart {
 		return nil
 	}
 	free, err := freeBytes(a.WorkDir)
@@ -329,9 +331,9 @@ func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
 			free -= other.MemoryBytes
 		}
 	}
-	if bytes > free {
+	if entry.MemoryBytes > free {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
-			entry.Container, bytes, max(free, 0))
+			entry.Container, entry.MemoryBytes, max(free, 0))
 	}
 	return nil
 }
