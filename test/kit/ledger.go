@@ -75,11 +75,17 @@ func (l *Ledger) Read() (written, forbade []string) {
 // test has do not count.
 func (l *Ledger) FitsMode(t testing.TB, mode, account string, groups ...string) {
 	t.Helper()
+	l.FitsModeBeside(t, mode, account, nil, groups...)
+}
+
+// FitsModeBeside is FitsMode for an account that has other roles beside those of the mode. What these permit does not count.
+func (l *Ledger) FitsModeBeside(t testing.TB, mode, account string, beside []*rights.Roles, groups ...string) {
+	t.Helper()
 	l.mu.Lock()
 	asked := maps.Clone(l.asked)
 	l.mu.Unlock()
 	maps.DeleteFunc(asked, func(r rights.Request, _ int) bool { return slices.Contains(groups, r.Group) })
-	faults, err := rights.Faults(mode, ServiceAccount("supercargo-system", account).UserName, asked)
+	faults, err := rights.Faults(mode, ServiceAccount("supercargo-system", account).UserName, asked, beside...)
 	if err != nil {
 		t.Fatal(err)
 	}

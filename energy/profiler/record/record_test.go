@@ -73,7 +73,11 @@ func TestOldTasksGoAndImpossibleOnesDoNotCome(t *testing.T) {
 	if r.Add(old, noon) {
 		t.Error("a task of long ago is kept")
 	}
-	r.Add(task(2), noon)
+	for _, isNew := range []bool{true, false} {
+		if r.Add(task(2), noon) != isNew {
+			t.Errorf("it changes the record: %v, want %v", !isNew, isNew)
+		}
+	}
 	// The record changes by expiry; task 3 ended too long ago by then.
 	if !r.Add(task(3), noon.Add(MaxAge+time.Minute)) || len(r.Tasks) != 0 {
 		t.Errorf("%+v after a month", r.Tasks)

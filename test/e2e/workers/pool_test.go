@@ -30,6 +30,7 @@ import (
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/rights"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -288,6 +289,24 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	if _, forbade := requests.Read(); len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
 	}
+	// The fleet needs the rights of mode machines, and users bind those of the workers in their namespaces.
+	machines, err := rights.OfMode("machines")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bound []byte
+	for _, file := range []string{"workers/rbac.yaml", "samples/workerpool.yaml"} {
+		content, err := os.ReadFile("../../../manifests/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound = append(append(bound, "\n---\n"...), content...)
+	}
+	workers, err := rights.Parse(bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests.FitsModeBeside(t, "workers", account, []*rights.Roles{machines, workers}, "infrastructure.playground.supercargo.dev")
 }
 
 // in returns the bench for a subtest.

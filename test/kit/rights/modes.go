@@ -16,8 +16,8 @@ import (
 //go:embed modes/*.yaml
 var modes embed.FS
 
-// Modes are the actions, by their values in the chart. A run of each is compared by an integration test, except of workers,
-// which need a Work Queue manager: test/e2e/install has one, and compares the audit log.
+// Modes are the actions, by their values in the chart. A run of each is compared by an integration test; that of workers,
+// which need a Work Queue manager, by test/e2e/workers.
 var Modes = []string{"machines", "services", "workers", "migrations", "consolidation", "probing"}
 
 // unusedIn has the writes that a mode permits and that its integration test does not use, each with the reason. A leading
@@ -46,6 +46,11 @@ var unusedIn = map[string]map[string]string{
 		"? patch events.events.k8s.io":             again,
 		"update nodefleets.supercargo.dev/status":  "the test has no NodeFleet; its controller reports in each mode",
 		"update workerpools.supercargo.dev/status": "the test has no WorkerPool; its controller reports in each mode",
+	},
+	"workers": {
+		"? patch events":                               again,
+		"? patch events.events.k8s.io":                 again,
+		"update replicapolicies.supercargo.dev/status": "the test has no ReplicaPolicy; its controller reports in each mode",
 	},
 	"migrations": {
 		"? patch events":                              again,
@@ -135,15 +140,20 @@ func Parse(content []byte) (*Roles, error) {
 
 // Faults returns what is wrong between the requests of a user in a run and the permissions of a mode: requests that it
 // does not permit, writes that it permits and that the run did not use, and reasons for such writes that do not apply
-// any more. Requests that every authenticated user may send do not count.
-func Faults(mode, user string, requests map[Request]int) (faults []string, err error) {
+// any more. Requests that every authenticated user may send do not count, nor those that other roles permit which the user
+// has in the run beside those of the mode.
+func Faults(mode, user string, requests map[Request]int, beside ...*Roles) (faults []string, err error) {
 	roles, err := OfMode(mode)
 	if err != nil {
 		return nil, err
 	}
 	grants := roles.GrantsOf(user)
+	permitted := slices.Clone(grants)
+	for _, other := range beside {
+		permitted = append(permitted, other.GrantsOf(user)...)
+	}
 	for request := range requests {
-		if !everyone(request) && !slices.ContainsFunc(grants, func(g Grant) bool { return g.Covers(request) }) {
+		if !everyone(request) && !slices.ContainsFunc(permitted, func(g Grant) bool { return g.Covers(request) }) {
 			faults = append(faults, "the chart does not permit: "+request.String())
 		}
 	}
