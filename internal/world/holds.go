@@ -91,6 +91,12 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 			Advice: budgetAdvice(b), Ways: leaves(v.lookingPast(b.Name), pod),
 		})
 	}
+	if v.withOneBudget().Exit(pod).Budget != v.Exit(pod).Budget {
+		all = append(all, Hold{
+			Kind: "several PodDisruptionBudgets", Advice: "selectors by which one PodDisruptionBudget selects each pod: the API server refuses to evict others",
+			Ways: leaves(v.withOneBudget(), pod),
+		})
+	}
 	free := *pod // the pod without any of the holds
 	for _, l := range lifts {
 		changed := annotated(pod)
@@ -100,7 +106,7 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 			l.lift(&free, v.now)
 		}
 	}
-	open := v.lookingPast("")
+	open := v.lookingPast("").withOneBudget()
 	if pod.Namespace == metav1.NamespaceSystem && !optsIn(pod) && !v.unread["PodDisruptionBudgets"] && !budgeted(pod, v.Budgets) {
 		all = append(all, Hold{
 			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
@@ -117,6 +123,13 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 func (v *View) lookingPast(budget string) *View {
 	other := *v
 	other.without = &budget
+	return &other
+}
+
+// withOneBudget returns the view as if no two PodDisruptionBudgets selected the same pod.
+func (v *View) withOneBudget() *View {
+	other := *v
+	other.oneBudget = true
 	return &other
 }
 

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,5 +136,65 @@ func TestASpentBudgetKeepsAPodOfAServiceForNow(t *testing.T) {
 	got := v.Exit(pod)
 	if !got.Ways.Has(cluster.Evict) || got.Now() != 0 || !strings.Contains(got.Budget, "PodDisruptionBudget budget") {
 		t.Errorf("it may leave by %v, now by %v (%q); want that it is held for now", got.Ways, got.Now(), got.Budget)
+	}
+}
+
+// TestAPodOfTwoBudgetsIsNotEvicted covers budgets that each allow a disruption: the eviction API answers 500 to any
+// eviction of a pod that several budgets select.
+func TestAPodOfTwoBudgetsIsNotEvicted(t *testing.T) {
+	named := func(name string, allowed int32) policyv1.PodDisruptionBudget {
+		b := budgetFor("default", "x", allowed)
+		b.Name = name
+		return b
+	}
+	two := []policyv1.PodDisruptionBudget{named("web-b", 1), named("web-a", 2)}
+	const shared = "several PodDisruptionBudgets"
+	for _, tc := range []struct {
+		name    string
+		budgets []policyv1.PodDisruptionBudget
+		change  func(*World, *corev1.Pod)
+		want    cluster.Method // Wait: it stays
+		holds   []string
+		ways    []cluster.Ways // without each hold
+	}{
+		{"one", two[:1], nil, cluster.Evict, nil, nil},
+		{"two", two, nil, cluster.Wait, []string{shared, Anything}, []cluster.Ways{cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Evict)}},
+		{
+			"two, of which one allows no disruption", []policyv1.PodDisruptionBudget{named("web-a", 0), named("web-b", 1)}, nil, cluster.Wait,
+			[]string{"PodDisruptionBudget that allows no disruption", shared, Anything}, []cluster.Ways{0, 0, cluster.WaysOf(cluster.Evict)},
+		},
+		{"two, one of other pods", []policyv1.PodDisruptionBudget{named("web-a", 1), budgetFor("default", "y", 1)}, nil, cluster.Evict, nil, nil},
+		{"two, and it has not started", two, func(_ *World, p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, cluster.Evict, nil, nil},
+		{"two, and a Migration moves it", two, func(_ *World, p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = "checkpoint" }, cluster.Migrate, nil, nil},
+		{"two, and a Migration restarts it", two, func(w *World, p *corev1.Pod) {
+			_, job := scene() // Migrations restart pods of Jobs
+			*p = *job
+			p.Annotations[v1alpha1.AnnotationMigration] = "restart"
+		}, cluster.Evict, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, pod := served()
+			w.Budgets = tc.budgets
+			if tc.change != nil {
+				tc.change(w, pod)
+			}
+			v := NewView(w, noon, runtimes.NewLearner())
+			v.EvictServices("a", v1alpha1.EvictServicesOptOut)
+			got := v.Exit(pod)
+			if want := cluster.WaysOf(tc.want).Without(cluster.Wait); got.Now() != want {
+				t.Errorf("it may leave now by %v (%q), want %v", got.Now(), got.Budget, want)
+			}
+			if tc.name == "two" && got.Budget != "it has 2 PodDisruptionBudgets (web-a, web-b), and the API server refuses to evict such a pod" {
+				t.Errorf("it is held by %q", got.Budget)
+			}
+			var holds []string
+			var ways []cluster.Ways
+			for _, h := range v.Holds(pod) {
+				holds, ways = append(holds, h.Kind), append(ways, h.Ways)
+			}
+			if !slices.Equal(holds, tc.holds) || !slices.Equal(ways, tc.ways) {
+				t.Errorf("holds %q, without which it may leave by %v; want %q, %v", holds, ways, tc.holds, tc.ways)
+			}
+		})
 	}
 }

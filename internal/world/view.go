@@ -35,9 +35,10 @@ type View struct {
 	daemonSets map[daemonSet]constraint.Resident
 
 	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
-	// all.
+	// all. oneBudget ignores that several of them select a pod.
 	selecting map[string][]selecting
 	without   *string
+	oneBudget bool
 }
 
 // Now returns the time of the view.

@@ -68,8 +68,8 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	}
 	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
-		e.Budget = v.budgetHolds(pod)
 		e.Restart = wanted == cluster.Evict && v.restarts(pod)
+		e.Budget = v.budgetHolds(pod, wanted == cluster.Evict && !e.Restart)
 	}
 	e.Ways = cluster.WaysOf(ways...)
 	return e
@@ -118,8 +118,12 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 	return learned
 }
 
-// budgetHolds names the PodDisruptionBudget that currently forbids disrupting the pod, or returns "".
-func (v *View) budgetHolds(pod *corev1.Pod) string {
+// budgetHolds names the PodDisruptionBudgets that currently forbid disrupting the pod, or returns "". The eviction API
+// refuses every pod that several of them select; Migrations do not.
+func (v *View) budgetHolds(pod *corev1.Pod, byEviction bool) string {
+	if names := v.sharing(pod); byEviction && len(names) > 1 && !v.oneBudget {
+		return fmt.Sprintf("it has %d PodDisruptionBudgets (%s), and the API server refuses to evict such a pod", len(names), strings.Join(names, ", "))
+	}
 	for _, b := range v.refusing(pod) {
 		if !v.ignored(b.Name) {
 			return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", b.Name)
@@ -136,6 +140,20 @@ func (v *View) refusing(pod *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 		}
 	}
 	return all
+}
+
+// sharing returns the sorted names of the PodDisruptionBudgets that select a pod which they count.
+func (v *View) sharing(pod *corev1.Pod) (names []string) {
+	if budget.Ignores(pod) {
+		return nil
+	}
+	for _, s := range v.selecting[pod.Namespace] {
+		if s.selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, s.budget.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // ignored reports whether the view ignores the budget.
