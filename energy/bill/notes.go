@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"supercargo.dev/supercargo/energy"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // AddNotes adds what a reader should know about the figures: they are those of the observations, whose power was
@@ -26,11 +27,12 @@ func (r *Report) AddNotes(observed []Slice, modelled bool, nameless int) {
 	note(!known && !modelled, "No power of any node was found: docs/power-meters.md lists the series that are read, --power-query uses your own query, and --power model needs no meter.")
 	note(known && !pods, "No pods were found, so all energy is unallocated: query the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
 	note(pods && !timed, "The CPU time of pods is unknown, so energy by load is shared by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
-	note(r.Powerless > 0, "%d pods ran on nodes whose power is unknown and are not in the bill: check that power and pods use the same node names.", r.Powerless)
+	note(r.Powerless > 0, "%s ran on %s whose power is unknown and %s not in the bill: check that power and pods use the same node names.",
+		plural.Count(r.Powerless, "pod"), plural.Form(r.Powerless, "a node", "nodes"), plural.Form(r.Powerless, "is", "are"))
 	note(r.Gaps > r.Covered/20, "The power of nodes was unknown for %.1f of %.1f node-hours; that energy is in no row.", r.Gaps.Hours(), (r.Covered + r.Gaps).Hours())
 	note(r.HasPrice && r.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is counted as $0.", 100*(1-r.PricedShare))
 	note(r.HasCarbon && r.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is counted as 0 g.", 100*(1-r.CarbonShare))
-	note(nameless > 0, "%d samples of power have no node: the query drops the label.", nameless)
+	note(nameless > 0, "%s of power %s no node: the query drops the label.", plural.Count(nameless, "sample"), plural.Form(nameless, "has", "have"))
 	if n := r.Dropped.Dropped(); n > 0 {
 		var faults []string
 		for _, fault := range energy.Faults() {
@@ -38,6 +40,6 @@ func (r *Report) AddNotes(observed []Slice, modelled bool, nameless int) {
 				faults = append(faults, fmt.Sprintf("%d %s", k, fault))
 			}
 		}
-		note(true, "%d readings of power were implausible and were dropped: %s.", n, strings.Join(faults, ", "))
+		note(true, "%s of power %s implausible and %[2]s dropped: %[3]s.", plural.Count(n, "reading"), plural.Form(n, "was", "were"), strings.Join(faults, ", "))
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -128,7 +129,12 @@ any case. For a machine profile, it shows the predictions and how far they are t
 
   # On which node would it emit the least CO2, with the scheduler's carbon intensities?
   supercargo explain pod/work-0-x7k2p -n jobs --carbon-file carbon.csv`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return command.BadInput(errors.New("name what to explain, such as pod NAME, pods, node NAME, nodefleet/NAME or consolidation; one at a time"))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, flag := range []string{"energy-weight", "price-file", "carbon-file"} {
 				flags.energy = flags.energy || cmd.Flags().Changed(flag)

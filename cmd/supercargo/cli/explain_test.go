@@ -147,6 +147,8 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		code int
 		says string
 	}{
+		{"nothing", nil, 2, "name what to explain, such as pod NAME, pods, node NAME, nodefleet/NAME or consolidation"},
+		{"three names", []string{"pod", "a", "b"}, 2, "name what to explain"},
 		{"no name", []string{"nodefleet"}, 2, "must be KIND/NAME such as nodefleet/batch"},
 		{"an empty name", []string{"nodefleet/"}, 2, "must be KIND/NAME"},
 		{"another kind", []string{"service/x"}, 2, `kind "service": must be pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},

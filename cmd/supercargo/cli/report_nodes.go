@@ -162,7 +162,7 @@ func (r nodesReport) print(w io.Writer) error {
 		fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSTATE\tPODS\t%s\tLAST FINISH\tREMAINING\tJOINED\tLEFT\tPRESENT FOR\n", resources)
 		for _, n := range r.Nodes {
 			there := time.Duration(n.ThereSeconds * float64(time.Second))
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), n.State, n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), moment(n.Came), moment(n.Went), there)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), stateName(n.State), n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), moment(n.Came), moment(n.Went), there)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -217,4 +217,12 @@ func moment(t *time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// stateName names a state of a node in the table. The series do not tell a cordoned node from one that is not ready.
+func stateName(state string) string {
+	if state == nodequery.StateNotReady {
+		return "not ready or cordoned"
+	}
+	return state
 }

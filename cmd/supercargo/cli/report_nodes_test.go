@@ -41,10 +41,10 @@ MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE CORES  MEAN CORES  LEAST CORE
 (unknown)     0      0      0     -      -                3.50        3.50         -      -              7.00      7.00       -                     -
 m1.large      2      1      1     8.00   2.00             3.15        2.00         16.00  6.00           8.30      6.00       2026-01-02T12:45:00Z  15m0s
 
-NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE CORES  MEAN CORES  LEAST CORES  GIB   AVAILABLE GIB  MEAN GIB  LEAST GIB  LAST FINISH           REMAINING  JOINED                LEFT                  PRESENT FOR
-a     m1.large      ready      1     4.00   2.00             2.00        2.00         8.00  6.00           6.00      6.00       2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
-b     (unknown)     absent     0     4.00   -                3.50        3.50         8.00  -              7.00      7.00       -                     -          -                     2026-01-02T12:20:30Z  20m30s
-c     m1.large      not ready  0     4.00   0.00             1.75        0.00         8.00  0.00           3.50      0.00       -                     -          2026-01-02T12:10:30Z  -                     20m0s
+NODE  MACHINE TYPE  STATE                  PODS  CORES  AVAILABLE CORES  MEAN CORES  LEAST CORES  GIB   AVAILABLE GIB  MEAN GIB  LEAST GIB  LAST FINISH           REMAINING  JOINED                LEFT                  PRESENT FOR
+a     m1.large      ready                  1     4.00   2.00             2.00        2.00         8.00  6.00           6.00      6.00       2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
+b     (unknown)     absent                 0     4.00   -                3.50        3.50         8.00  -              7.00      7.00       -                     -          -                     2026-01-02T12:20:30Z  20m30s
+c     m1.large      not ready or cordoned  0     4.00   0.00             1.75        0.00         8.00  0.00           3.50      0.00       -                     -          2026-01-02T12:10:30Z  -                     20m0s
 `
 	if diff := cmp.Diff(want, stdout); code != command.ExitOK || stderr != "" || diff != "" {
 		t.Errorf("exit code %d, stderr %q (-want +got):\n%s", code, stderr, diff)

@@ -55,6 +55,8 @@ func (c Config) Validate() error {
 	switch {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("url: %w", err))
+	case c.URL == "":
+		errs = append(errs, errors.New("url: required: the address of the server, such as https://prometheus.monitoring:9090"))
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		errs = append(errs, fmt.Errorf("url %q: must have scheme http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
 	case u.User != nil:

@@ -250,7 +250,7 @@ func TestImpossibleConfigurationsAreRefused(t *testing.T) {
 		c    Config
 		says string
 	}{
-		{Config{URL: ""}, "must have scheme http or https"},
+		{Config{URL: ""}, "url: required: the address of the server, such as https://prometheus.monitoring:9090"},
 		{Config{URL: "prometheus:9090"}, "must have scheme http or https"},
 		{Config{URL: "ftp://a"}, "must have scheme http or https"},
 		{Config{URL: "http://"}, "and a host"},
