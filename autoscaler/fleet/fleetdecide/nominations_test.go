@@ -136,6 +136,33 @@ func TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce(t *testing.T) {
 	}
 }
 
+// TestWhatAnEarlierProcessOrderedIsAwaitedWhileMachinesComeAndShortlyAfter has a pod that was pending when the process
+// before this one ended; its machine could take long.
+func TestWhatAnEarlierProcessOrderedIsAwaitedWhileMachinesComeAndShortlyAfter(t *testing.T) {
+	coming := Machine{Machine: provider.Machine{Name: "a", Flavor: "small", Ordered: midnight}, Key: "machine a", OnOrder: true}
+	come := Machine{Machine: coming.Machine, Key: "a", NodeState: &NodeState{Name: "a", Created: midnight, Changed: midnight, Ready: true}}
+	for name, tc := range map[string]struct {
+		machine Machine
+		after   time.Duration
+		want    string
+	}{
+		"while a machine is on order":    {coming, 2 * binding, "p"},
+		"as soon as it has come":         {come, 0, "p"},
+		"until the scheduler had time":   {come, binding - time.Second, "p"},
+		"no longer, if it is not for it": {come, binding, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newScene().m
+			m.Inherit(midnight, midnight.Add(time.Hour))
+			sight := sighting{map[string]int{"small": 1}, []Machine{tc.machine}}
+			nominatedAt(m, time.Second, sight, "p")
+			if got := nominatedAt(m, time.Second+tc.after, sight, "p"); got != tc.want {
+				t.Errorf("nominated is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestMachinesThatAreAbandonedEndTheNominationsForTheirFlavorAlone(t *testing.T) {
 	m := newScene().m
 	nominatedAt(m, 0, sighting{})
