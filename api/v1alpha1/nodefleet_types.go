@@ -1021,8 +1021,8 @@ const (
 	// FleetReady means that the fleet is reconciled: its flavors are known, and the last
 	// decision could be made and carried out.
 	FleetReady = "Ready"
-	// FleetPriced means that every flavor has a price. The fleet does not buy flavors without
-	// a price.
+	// FleetPriced means that every flavor that can otherwise be bought has a price. The fleet does
+	// not buy flavors without a price.
 	FleetPriced = "Priced"
 	// FleetLimited means that pods are pending because a limit allows no more machines.
 	FleetLimited = "Limited"

@@ -178,7 +178,7 @@ const (
 	// specifies.
 	// +condition=Ready=False
 	FleetReasonReferenceAmbiguous = "ReferenceAmbiguous"
-	// FleetReasonPricesKnown means that every flavor has a price.
+	// FleetReasonPricesKnown means that every flavor that can be bought has a price.
 	// +condition=Priced=True
 	FleetReasonPricesKnown = "PricesKnown"
 	// FleetReasonWithinLimits means that no pod is pending because of a limit.

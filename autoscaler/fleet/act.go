@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // newIntent returns an intent with a unique name.
@@ -363,7 +364,7 @@ func (x *execution) release(ctx context.Context, intent string, release *v1alpha
 		return x.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
 	})
 	if err != nil {
-		err = fmt.Errorf("release %d machines of %s: %w", len(release.Machines), release.Flavor, err)
+		err = fmt.Errorf("release %s of %s: %w", plural.Count(len(release.Machines), "machine"), release.Flavor, err)
 	}
 	return outcome{err: err}
 }
@@ -384,7 +385,7 @@ func (x *execution) released(release *v1alpha1.FleetRelease, what outcome, left 
 	metricReleased.WithLabelValues(x.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range x.actions.Release {
 		if m := x.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
-			x.report.Event(corev1.EventTypeNormal, v1alpha1.FleetReasonReleased, v1alpha1.ActionRelease, fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
+			x.report.Event(corev1.EventTypeNormal, v1alpha1.FleetReasonReleased, v1alpha1.ActionRelease, fmt.Sprintf("released machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}
 	return nil

@@ -68,8 +68,8 @@ func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetInten
 	for _, f := range fleet.Status.Flavors {
 		if f.Message != "" {
 			to.Rejected = append(to.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
-		} else if f.BackOffUntil != nil {
-			to.Rejected = append(to.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"})
+		} else if why := BackingOff(&f, d.seen.now); why != "" {
+			to.Rejected = append(to.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: why})
 		}
 	}
 	to.Buys, to.Releases, to.Rejected = to.Buys[:min(len(to.Buys), maxListed)], to.Releases[:min(len(to.Releases), maxListed)], to.Rejected[:min(len(to.Rejected), maxListed)]

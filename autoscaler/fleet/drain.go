@@ -32,7 +32,7 @@ func (x *execution) failed(reason, action, text string) {
 
 // drainFailed reports that a node could not be drained, uncordoned or cordoned for now.
 func (x *execution) drainFailed(node string, err error) {
-	x.failed(v1alpha1.FleetReasonDrainFailed, v1alpha1.ActionDrain, fmt.Sprintf("node %s: %v; will retry, the node is unchanged until then", node, err))
+	x.failed(v1alpha1.FleetReasonDrainFailed, v1alpha1.ActionDrain, fmt.Sprintf("node %s: %v; will retry", node, err))
 }
 
 // ask starts the next step of each pod on a node. A failure does not affect the other pods.

@@ -131,8 +131,8 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 	if at, err := time.Parse(lastUpdated, text); err != nil || r.now.Sub(at) > alive {
 		return nil // it no longer runs
 	}
-	return &waiting{v1alpha1.FleetReasonClusterAutoscalerActive, "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
-		text + "): stop it so that the fleet can take over"}
+	return &waiting{v1alpha1.FleetReasonClusterAutoscalerActive, "a cluster-autoscaler runs in this cluster, or has run within ten minutes (ConfigMap kube-system/cluster-autoscaler-status was written at " +
+		text + "): the fleet takes over ten minutes after it has stopped"}
 }
 
 // takeStock collects the last known machines of all fleets. self are those of the round's fleet.

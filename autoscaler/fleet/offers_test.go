@@ -71,9 +71,9 @@ func TestOffersSayWhatARoundWouldSay(t *testing.T) {
 		got[o.Name] = o.Refuses(&waiting[0].Pod)
 	}
 	want := map[string]string{
-		"fits": "", "broken": "its template is missing", "failed": "sold out: the nodes of 3 machines did not become ready, in back-off until 2026-11-26T12:01:00Z",
-		"full": "quota: it has its maximum of 1 machines", "snug": "too small (CPU)", "tainted": "not admitted: untolerated taint own:NoSchedule",
-		"tiny": "DaemonSet pods leave no room on it", "unpriced": "no price is known", "zoned": "not admitted: node selector topology.kubernetes.io/zone=a",
+		"fits": "", "broken": "its template is missing", "failed": "in back-off until 2026-11-26T12:01:00Z: its last machines did not become usable, or did not stay so",
+		"full": "quota: it has its maximum of 1 machine", "snug": "too small (CPU)", "tainted": "not admitted: untolerated taint own:NoSchedule",
+		"tiny": "DaemonSet pods and static pods leave no room on it", "unpriced": "no price is known", "zoned": "not admitted: node selector topology.kubernetes.io/zone=a",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -297,7 +297,7 @@ func (r *round) unreachable(err error, again time.Duration) error {
 	if again > 0 {
 		r.again = again
 	}
-	return &waiting{v1alpha1.FleetReasonProviderUnreachable, "no machine is bought or released, because the machines of the fleet cannot be listed: " + err.Error()}
+	return &waiting{v1alpha1.FleetReasonProviderUnreachable, "no machine is bought or released, because the last request to the fleet's provider failed: " + err.Error()}
 }
 
 // asking calls a provider to change something, with a timeout.

@@ -50,11 +50,11 @@ func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 
 func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
 	none := map[string]price{"c": {1, fromAnnotation, true}}
-	if text := withoutPrices([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none); text != "" {
+	if text := withoutPrices([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none, &fleetNamed("f").Spec); text != "" {
 		t.Errorf("all that can be bought have prices: %v", text)
 	}
 	flavors := []provider.Flavor{{Name: "b"}, {Name: "a"}, {Name: "c"}}
-	text := withoutPrices(flavors, none)
+	text := withoutPrices(flavors, none, &fleetNamed("f").Spec)
 	if !strings.Contains(text, "for a, b, so none is bought: ") || !strings.Contains(text, "supercargo.dev/price-per-hour") {
 		t.Errorf("it says %q", text)
 	}
@@ -65,7 +65,7 @@ func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
 	for i := range 13 {
 		many = append(many, provider.Flavor{Name: fmt.Sprintf("f%02d", i)})
 	}
-	if text := withoutPrices(many, nil); !strings.Contains(text, "f09 and 3 more, ") || strings.Contains(text, "f10") {
+	if text := withoutPrices(many, nil, &fleetNamed("f").Spec); !strings.Contains(text, "f09 and 3 more, ") || strings.Contains(text, "f10") {
 		t.Errorf("it says %q", text)
 	}
 }

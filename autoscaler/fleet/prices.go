@@ -19,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -119,7 +120,7 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 
 // withoutPrices marks flavors without a price as unavailable, and returns a message that names them; empty if there are
 // none. Their machines stay: their cost is unknown and counts as 0.
-func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
+func withoutPrices(flavors []provider.Flavor, prices map[string]price, spec *v1alpha1.NodeFleetSpec) string {
 	var names []string
 	for i := range flavors {
 		if f := &flavors[i]; f.Problem == "" && !prices[f.Name].known {
@@ -136,8 +137,11 @@ func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 		more = fmt.Sprintf(" and %d more", len(names)-10)
 		names = names[:10]
 	}
-	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: set the annotation " +
-		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or add it to spec.pricing.catalogue"
+	annotate := ""
+	if spec.ClusterAPI != nil {
+		annotate = "set the annotation " + v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or "
+	}
+	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: " + annotate + "add it to the catalogue that spec.pricing.catalogue names"
 }
 
 // Offer is a flavor of a fleet as a purchase decision sees it.
@@ -168,7 +172,7 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 	s := stockOf(fleet, inventory.Clone())
 	limitToSeen(fleet, s.inventory)
 	s.prices = pricesOf(s.inventory.Flavors, prices)
-	withoutPrices(s.inventory.Flavors, s.prices)
+	withoutPrices(s.inventory.Flavors, s.prices, &fleet.Spec)
 	lags := func(string) time.Duration { return 0 }
 	seen := observe(w, []*stock{s}, s, lags, runtimes.NewLearner(), now)
 
@@ -185,9 +189,9 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		case f.Problem != "":
 			o.Hold = f.Problem
 		case can == nil:
-			o.Hold = "DaemonSet pods leave no room on it"
+			o.Hold = "DaemonSet pods and static pods leave no room on it"
 		case !can.Sells(1):
-			o.Hold = fmt.Sprintf("quota: it has its maximum of %d machines", f.Max)
+			o.Hold = "quota: it has its maximum of " + plural.Count(f.Max, "machine")
 		default:
 			o.Hold = BackingOff(rows[f.Name], now)
 			o.flavor = *can
@@ -197,12 +201,13 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 	return all
 }
 
-// BackingOff describes the back-off of a flavor whose last machines did not come, or returns "". s may be nil.
+// BackingOff describes the back-off of a flavor, or returns "". s may be nil. The back-off may be for machines that did not
+// come, that did not stay ready, or that pods could not use.
 func BackingOff(s *v1alpha1.FlavorStatus, now time.Time) string {
 	if s == nil || s.BackOffUntil == nil || !s.BackOffUntil.After(now) {
 		return ""
 	}
-	return fmt.Sprintf("sold out: the nodes of %d machines did not become ready, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("in back-off until %s: its last machines did not become usable, or did not stay so", s.BackOffUntil.UTC().Format(time.RFC3339))
 }
 
 // ReadyAfter returns the expected time from the order of a machine of a flavor until it accepts pods.

@@ -142,7 +142,7 @@ func (r *round) observe(in *inputs) (seen *observation, unpriced string, err err
 		return nil, "", err
 	}
 	self.prices = pricesOf(self.inventory.Flavors, in.prices)
-	unpriced = withoutPrices(self.inventory.Flavors, self.prices)
+	unpriced = withoutPrices(self.inventory.Flavors, self.prices, &r.fleet.Spec)
 	r.arrivals.prune(in.world.Pods, r.now)
 	return observe(in.world, all, self, lagsOf(r.fleet), r.learned, r.now), unpriced, nil
 }

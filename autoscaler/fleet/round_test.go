@@ -606,7 +606,7 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 	}
 	close(said.Events)
 	for e := range said.Events {
-		if strings.Contains(e, "ReleaseFailed release 1 machines of small: ") {
+		if strings.Contains(e, "ReleaseFailed release 1 machine of small: ") {
 			return
 		}
 	}

@@ -196,13 +196,22 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 
 // summary describes the fleet in one line.
 func (r *round) summary() string {
-	s := &r.fleet.Status
-	return fmt.Sprintf("%s, %d in flight, %s pending, $%s/h", plural.Count(s.Machines, "machine"), s.InFlight, plural.Count(s.PendingPods, "pod"), s.Cost.DollarsPerHour)
+	s, unpriced := &r.fleet.Status, int32(0)
+	for i := range s.Flavors {
+		if s.Flavors[i].PricePerHour == "" {
+			unpriced += s.Flavors[i].Machines
+		}
+	}
+	text := fmt.Sprintf("%s, %d in flight, %s pending, $%s/h", plural.Count(s.Machines, "machine"), s.InFlight, plural.Count(s.PendingPods, "pod"), s.Cost.DollarsPerHour)
+	if unpriced > 0 {
+		text += fmt.Sprintf(" without %s of unknown price", plural.Count(unpriced, "machine"))
+	}
+	return text
 }
 
 // recordRejected records which pods fit no machine, and whether a limit is the cause.
 func (r *round) recordRejected(d *decision) {
-	limited := ""
+	limited := d.actions.Fleet.Limit
 	for _, u := range d.actions.Fleet.Plan.Unplaceable {
 		if u.Limited {
 			limited = u.Reason
@@ -308,7 +317,7 @@ func (r *round) writeStatus(ctx context.Context) error {
 // flavors without one.
 func (r *round) checkPrices(prices map[string]price, without string) error {
 	if without == "" {
-		r.report.Condition(v1alpha1.FleetPriced, true, v1alpha1.FleetReasonPricesKnown, "every flavor has a price")
+		r.report.Condition(v1alpha1.FleetPriced, true, v1alpha1.FleetReasonPricesKnown, "every flavor that can be bought has a price")
 		return nil
 	}
 	r.report.Condition(v1alpha1.FleetPriced, false, v1alpha1.FleetReasonPriceUnknown, without)

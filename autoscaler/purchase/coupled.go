@@ -195,7 +195,7 @@ func (d *draft) purchase(at, n int) {
 
 // refusal describes why a coupled pod has no place.
 func (s *coupledBuyer) refusal(p *Pod) string {
-	if why := refusal(p, s.r.Flavors); why != "" {
+	if why := Refusal(p, s.r.Flavors); why != "" {
 		return why
 	}
 	counts := map[string]int{}

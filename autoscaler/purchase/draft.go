@@ -102,7 +102,7 @@ func (d *draft) refuse(pods []Pod) []Pod {
 		like := Pod{Arch: p.Arch, Demands: p.Demands, Except: p.Except}
 		like.Size = p.Size
 		if _, ok := known[like]; !ok {
-			known[like] = refusal(&p, d.flavors)
+			known[like] = Refusal(&p, d.flavors)
 		}
 		d.reasons[p.Name] = known[like]
 		return true
@@ -145,7 +145,7 @@ func (d *draft) fillRooms() {
 	if !slices.ContainsFunc(plain, func(p Pod) bool { return inRoom(&p) }) {
 		return
 	}
-	few := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool { return !inRoom(&p) && refusal(&p, d.flavors) != "" })
+	few := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool { return !inRoom(&p) && Refusal(&p, d.flavors) != "" })
 	exact := len(few) <= mix.ExactItems && len(d.rooms) <= fewRooms && !d.r.limited()
 	if !exact {
 		few = slices.DeleteFunc(few, func(p Pod) bool { return !inRoom(&p) })

@@ -55,7 +55,7 @@ func (r *Request) firstFit(limit int64) (*draft, bool) {
 	}
 	b.pending = waiting
 	for i := range waiting {
-		b.reasons[waiting[i].Name] = cmp.Or(refusal(&waiting[i], r.Flavors), "no node or machine satisfies its constraints")
+		b.reasons[waiting[i].Name] = cmp.Or(Refusal(&waiting[i], r.Flavors), "no node or machine satisfies its constraints")
 	}
 	for _, o := range b.open {
 		f := newRoom(&r.Flavors[o.options[0]], o.options[0], o.host)

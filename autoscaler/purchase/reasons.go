@@ -9,9 +9,9 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// refusal describes why no flavor takes a pod, and counts flavors by reason: "0 of 12 flavors: 8 too small (CPU), 4 not
+// Refusal describes why no flavor takes a pod, and counts flavors by reason: "0 of 12 flavors: 8 too small (CPU), 4 not
 // admitted: node selector zone=b". It returns "" if some flavor that can be bought takes the pod.
-func refusal(p *Pod, flavors []Flavor) string {
+func Refusal(p *Pod, flavors []Flavor) string {
 	if negative(*p) {
 		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}

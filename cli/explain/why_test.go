@@ -220,9 +220,9 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Flavors
 	want := []Tally{
 		{2, "", []string{"back", "large"}},
+		{1, "in back-off until 2026-11-26T12:01:00Z: its last machines did not become usable, or did not stay so", []string{"gone"}},
 		{1, "its price is unknown", []string{"unpriced"}},
 		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
-		{1, "sold out: the nodes of 2 machines did not become ready, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
 		{1, "too small (CPU)", []string{"small"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

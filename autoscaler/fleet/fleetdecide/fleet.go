@@ -55,6 +55,8 @@ type FleetDecision struct {
 	Queued bool
 	// Learned describes the lessons of this round, for people.
 	Learned []string
+	// Limit names the limit that a planned machine exceeds, so that it is not ordered; empty if there is none.
+	Limit string
 	// Release are the empty machines to release, Drains the machines to drain.
 	Release []cluster.Release
 	Drains  []cluster.Drain
@@ -171,8 +173,23 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 		return
 	}
 	for i := range d.Plan.Unplaceable {
-		d.Plan.Unplaceable[i].Reason, d.Plan.Unplaceable[i].Limited = o.Exhausted, true
+		u := &d.Plan.Unplaceable[i]
+		u.Reason, u.Limited = o.Exhausted, true
+		if at := slices.IndexFunc(asking, func(p purchase.Pod) bool { return p.Name == u.Pod }); at >= 0 {
+			if why := unsuited(&asking[at], s.Flavors); why != "" {
+				u.Reason, u.Limited = why, false
+			}
+		}
 	}
+}
+
+// unsuited returns why no flavor takes a pod, however many machines could be bought, or "".
+func unsuited(p *purchase.Pod, flavors []cluster.Flavor) string {
+	all := slices.Clone(flavors)
+	for i := range all {
+		all[i] = all[i].Unlimited()
+	}
+	return purchase.Refusal(p, all)
 }
 
 // patience is how long a pod may stay pending although there is room for it before that is reported. The scheduler

@@ -2,10 +2,12 @@ package fleetdecide
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -27,20 +29,64 @@ func (r *planning) left() cluster.Limits {
 
 // exhausted returns which limit of the fleet or of the seller is used up, or "".
 func exhausted(left, quota cluster.Limits) string {
+	if name := exceeded(left, quota, &Flavor{}); name != "" {
+		return name + " is reached"
+	}
+	return ""
+}
+
+// exceeded returns which limit of the fleet or of the seller one more machine of a flavor exceeds, or "". Limits count whole
+// machines.
+func exceeded(left, quota cluster.Limits, f *Flavor) string {
 	for _, l := range []struct {
 		name string
 		left *int64
+		more int64
 	}{
-		{"the limit spec.limits.machines", left.Machines}, {"the limit spec.limits.cpu", left.MilliCPU},
-		{"the limit spec.limits.memory", left.MemoryBytes}, {"the limit spec.limits.dollarsPerHour", left.MicroDollarsPerHour},
-		{"the limit of the cloud project on machines", quota.Machines}, {"the limit of the cloud project on CPUs", quota.MilliCPU},
-		{"the limit of the cloud project on memory", quota.MemoryBytes},
+		{"the limit spec.limits.machines", left.Machines, 1}, {"the limit spec.limits.cpu", left.MilliCPU, f.Size.MilliCPU},
+		{"the limit spec.limits.memory", left.MemoryBytes, f.Size.MemoryBytes}, {"the limit spec.limits.dollarsPerHour", left.MicroDollarsPerHour, f.MicroDollarsPerHour},
+		{"the limit of the cloud project on machines", quota.Machines, 1}, {"the limit of the cloud project on CPUs", quota.MilliCPU, f.Sold.MilliCPU},
+		{"the limit of the cloud project on memory", quota.MemoryBytes, f.Sold.MemoryBytes},
 	} {
-		if l.left != nil && *l.left <= 0 {
-			return l.name + " is reached"
+		if l.left != nil && (*l.left <= 0 || l.more > *l.left) {
+			return l.name
 		}
 	}
 	return ""
+}
+
+// withhold marks the flavors as sold out of which one more machine exceeds a limit, and returns the limits by flavor.
+func (r *planning) withhold(s *cluster.State, left cluster.Limits) map[string]string {
+	over := map[string]string{}
+	for i := range s.Flavors {
+		f := &s.Flavors[i]
+		if name := exceeded(left, r.o.Quota, r.flavors[f.Name]); name != "" {
+			over[f.Name], f.Most = name, new(0)
+		}
+	}
+	return over
+}
+
+// limit marks the pods that some flavor could hold if more of it could be bought. over are the limits by flavor.
+func (r *planning) limit(d *FleetDecision, over map[string]string) {
+	for i := range d.Plan.Unplaceable {
+		u := &d.Plan.Unplaceable[i]
+		at := slices.IndexFunc(r.state.Pending, func(p cluster.Pod) bool { return p.Name == u.Pod })
+		if u.Limited || at < 0 {
+			continue
+		}
+		pod := purchase.PodOf(&r.state.Pending[at])
+		pod.Except = r.m.lessons.Except(&r.state.Pending[at], r.now)
+		for _, f := range r.state.Flavors {
+			if f.Sells(1) || unsuited(&pod, []cluster.Flavor{f}) != "" {
+				continue
+			}
+			if u.Limited = true; over[f.Name] != "" {
+				u.Reason = fmt.Sprintf("one more machine of flavor %s would exceed %s", f.Name, over[f.Name])
+			}
+			break
+		}
+	}
 }
 
 // Leaving returns the number of machines that are being released or whose nodes the fleet drains.
@@ -101,8 +147,9 @@ func (r *planning) order() {
 		if at < 0 && r.c.MaxFlavors > 0 && len(orders)+r.fewer() >= r.c.MaxFlavors {
 			return // its pods are still pending in the next round
 		}
-		if !left.Allows(f.Size, f.MicroDollarsPerHour) || !quota.Allows(f.Sold, 0) {
-			return // the last check before money is spent
+		if over := exceeded(left, quota, f); over != "" { // the last check before money is spent
+			d.Limit = cmp.Or(d.Limit, fmt.Sprintf("one more machine of flavor %s would exceed %s", flavor, over))
+			return
 		}
 		left, quota = left.Less(1, f.Size, f.MicroDollarsPerHour), quota.Less(1, f.Sold, 0)
 		if at < 0 {

@@ -381,10 +381,12 @@ func (r *planning) plan() {
 	}
 	left, c := r.left(), r.c
 	c.Limits = left.And(r.o.Quota)
+	over := r.withhold(s, left)
 	d := Fleet(s, FleetOptions{
 		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, r.o.Quota), Budget: r.budget(), Spare: r.spare(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
+	r.limit(&d, over)
 	r.actions.Fleet = d
 	if n := len(d.Learned); n > 0 {
 		text := d.Learned[0]
