@@ -267,7 +267,8 @@ const (
 	// PolicyReasonAnotherScaler means that another autoscaler scales the target.
 	// +condition=Conflict=True
 	PolicyReasonAnotherScaler = "AnotherScaler"
-	// PolicyReasonTolerated means that another autoscaler scales the target, which the mode allows.
+	// PolicyReasonTolerated means that another autoscaler has the same target, and that the policy only observes or its mode
+	// is `ViaHPA`.
 	// +condition=Conflict=False
 	PolicyReasonTolerated = "Tolerated"
 	// PolicyReasonStateSaved means that the state of the law is saved in the status. A restarted

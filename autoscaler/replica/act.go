@@ -19,30 +19,30 @@ var errOvertaken = errors.New("another client has changed it")
 const conflicts = 4
 
 // rescale writes the scale, provided that it is unchanged since the decision. The API server refuses the write if the
-// object has changed since it was read.
-func (e *evaluation) rescale(ctx context.Context, out *replicadecide.Outcome) error {
+// object has changed since it was read. wrote is false if the scale is as decided already.
+func (e *evaluation) rescale(ctx context.Context, out *replicadecide.Outcome) (wrote bool, err error) {
 	target := e.object.Spec.Target
 	key := types.NamespacedName{Namespace: e.key.Namespace, Name: target.Name}
 	kind := e.Kinds[groupKind(target)]
 	for attempt := 1; ; attempt++ {
 		scale, err := e.Scaler.Scale(ctx, kind, key)
 		if err != nil {
-			return fmt.Errorf("read the scale: %w", err)
+			return false, fmt.Errorf("read the scale: %w", err)
 		}
 		switch int(scale.Spec.Replicas) {
 		case out.Replicas:
-			return nil // already done: the response to an earlier write was lost
+			return false, nil
 		case out.From:
 		default:
-			return fmt.Errorf("it has %d replicas: %w", scale.Spec.Replicas, errOvertaken)
+			return false, fmt.Errorf("it has %d replicas: %w", scale.Spec.Replicas, errOvertaken)
 		}
 		scale.Spec.Replicas = int32(out.Replicas)
 		err = e.Scaler.SetScale(ctx, kind, scale)
 		if err == nil {
-			return nil
+			return true, nil
 		}
 		if !apierrors.IsConflict(err) || attempt == conflicts {
-			return fmt.Errorf("write the scale: %w", err)
+			return false, fmt.Errorf("write the scale: %w", err)
 		}
 	}
 }

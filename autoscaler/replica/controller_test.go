@@ -75,7 +75,10 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 	s.scale = autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: autoscalingv1.ScaleSpec{Replicas: 10}, Status: autoscalingv1.ScaleStatus{Selector: "app=web"}}
 	c := fixtures.Client(objects...).WithStatusSubresource(policy).
 		WithIndex(&v1alpha1.ReplicaPolicy{}, policiesByTarget, func(o client.Object) []string { return []string{policyTarget(o.(*v1alpha1.ReplicaPolicy))} }).
-		WithIndex(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalersByTarget, func(client.Object) []string { return nil }).
+		WithIndex(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalersByTarget, func(o client.Object) []string {
+			ref := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
+			return []string{targetKey(ref.APIVersion, ref.Kind, ref.Name)}
+		}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			s.statusWrites++
 			return c.SubResource(sub).Update(ctx, o, options...)

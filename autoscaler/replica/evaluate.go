@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -82,6 +83,9 @@ func (e *evaluation) idle(reason, message string) {
 	e.cancel()
 	e.measured.drop()
 	e.due, e.last, e.pending, e.scale = time.Time{}, nil, nil, nil
+	for _, unknown := range []string{v1alpha1.PolicyMeasured, v1alpha1.PolicyLimited, v1alpha1.PolicyConflict} {
+		meta.RemoveStatusCondition(&e.status.Conditions, unknown) // they are of an evaluation that no longer counts
+	}
 	e.status.ObservedGeneration = e.object.Generation
 	e.condition(replicadecide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
 	e.report.Event(corev1.EventTypeWarning, reason, v1alpha1.ActionEvaluate, message)
@@ -160,7 +164,8 @@ func (e *evaluation) act(ctx context.Context, out *replicadecide.Outcome) {
 		ctrl.LoggerFrom(ctx).Info("Would scale "+what, "policy", e.key, "reasons", out.Reasons)
 		return
 	}
-	switch err := e.rescale(ctx, out); {
+	tried := e.pending == out // whose response may have been lost
+	switch wrote, err := e.rescale(ctx, out); {
 	case errors.Is(err, errOvertaken):
 		e.pending, e.scale = nil, nil
 		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonScaleConflict, v1alpha1.ActionScale, "Did not scale "+what+": "+err.Error())
@@ -171,6 +176,9 @@ func (e *evaluation) act(ctx context.Context, out *replicadecide.Outcome) {
 		e.report.Event(corev1.EventTypeWarning, v1alpha1.PolicyReasonNotScaled, v1alpha1.ActionScale, message)
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to scale", "target", target.Name)
 		e.comeBack(actRetry)
+	case !wrote && !tried: // another client has scaled to the same number
+		e.pending, e.scale = nil, nil
+		e.status.SpecReplicas = int32(out.Replicas)
 	default:
 		e.pending, e.scale = nil, nil
 		direction := "out"

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -38,7 +40,7 @@ func (e *evaluation) otherScalers(ctx context.Context) (*replicadecide.OtherScal
 	}
 	slices.SortFunc(scalers.Items, func(a, b autoscalingv2.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range scalers.Items {
-		s.Autoscalers = append(s.Autoscalers, replicadecide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i])})
+		s.Autoscalers = append(s.Autoscalers, replicadecide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i], e.key.Name)})
 	}
 	return s, nil
 }
@@ -48,9 +50,22 @@ func seniority(a, b v1alpha1.ReplicaPolicy) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// follows reports whether a HorizontalPodAutoscaler uses the metric that policies publish.
-func follows(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+// follows reports whether a HorizontalPodAutoscaler uses the metric that a policy publishes. Its selector may have other labels
+// than the name of the policy, which depend on the adapter that serves the metric.
+func follows(h *autoscalingv2.HorizontalPodAutoscaler, policy string) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-		return m.External != nil && m.External.Metric.Name == replicadecide.DesiredMetric
+		return m.External != nil && m.External.Metric.Name == replicadecide.DesiredMetric && !excludes(m.External.Metric.Selector, policy)
+	})
+}
+
+// excludes reports whether a selector of metrics excludes those with the name of a policy.
+func excludes(selector *metav1.LabelSelector, policy string) bool {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if selector == nil || err != nil {
+		return err != nil
+	}
+	all, _ := parsed.Requirements()
+	return slices.ContainsFunc(all, func(r labels.Requirement) bool {
+		return r.Key() == "name" && !r.Matches(labels.Set{"name": policy})
 	})
 }

@@ -20,7 +20,7 @@ const DesiredMetric = "supercargo_desired_replicas"
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {
 	Name string
-	// Follows reports whether it uses the external metric DesiredMetric.
+	// Follows reports whether it uses the external metric DesiredMetric of the policy.
 	Follows bool
 }
 
@@ -40,7 +40,7 @@ func (s *OtherScalers) Conflict(mode v1alpha1.ReplicaMode) string {
 	case mode == v1alpha1.ReplicasObserve:
 		return ""
 	case s.Older != "":
-		return fmt.Sprintf("the older ReplicaPolicy %s scales the same target: delete one of the two, or set this one's mode to Observe", s.Older)
+		return fmt.Sprintf("the older ReplicaPolicy %s has the same target: delete one of the two, or set this one's mode to Observe", s.Older)
 	case mode == v1alpha1.ReplicasAct && len(s.Autoscalers) > 0:
 		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and have the HorizontalPodAutoscaler follow %s", s.Autoscalers[0].Name, DesiredMetric)
 	}
@@ -55,7 +55,7 @@ func (s *OtherScalers) follower() (name, fault string) {
 		}
 	}
 	if len(s.Autoscalers) > 0 {
-		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, DesiredMetric)
+		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s of this policy", s.Autoscalers[0].Name, DesiredMetric)
 	}
 	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + DesiredMetric
 }
@@ -63,18 +63,29 @@ func (s *OtherScalers) follower() (name, fault string) {
 // Conditions returns the conditions of a policy after an evaluation. Apart from what was missing, messages contain no
 // figures that change at every evaluation.
 func (p *Policy) Conditions(s *OtherScalers, out *Outcome) []Condition {
-	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: v1alpha1.PolicyReasonNoOtherScaler, Message: "No other autoscaler scales the target"}
+	conflict := Condition{Type: v1alpha1.PolicyConflict, Reason: v1alpha1.PolicyReasonNoOtherScaler, Message: "No HorizontalPodAutoscaler and no older ReplicaPolicy scales the target"}
 	if why := s.Conflict(p.Mode); why != "" {
 		conflict = Condition{Type: v1alpha1.PolicyConflict, True: true, Reason: v1alpha1.PolicyReasonAnotherScaler, Message: why}
 	} else if len(s.Autoscalers) > 0 || s.Older != "" {
-		conflict.Reason, conflict.Message = v1alpha1.PolicyReasonTolerated, "Another autoscaler scales the target, which the mode allows"
+		conflict.Reason, conflict.Message = v1alpha1.PolicyReasonTolerated, "Another autoscaler has the same target, and this policy only observes"
+		if p.Mode == v1alpha1.ReplicasViaHPA {
+			conflict.Message = "A HorizontalPodAutoscaler scales the target, as the mode requires"
+		}
 	}
 	measured := Condition{Type: v1alpha1.PolicyMeasured, True: true, Reason: v1alpha1.PolicyReasonMeasured, Message: "All measurements that the law needs are available"}
-	if out.Missing != "" {
-		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: v1alpha1.PolicyReasonNotMeasured, Message: "The number of replicas is unchanged: " + out.Missing + withNotes(out.Notes)}
+	switch {
+	case out.Off:
+		measured.Message = "The target is scaled to 0 replicas: the law needs no measurements"
+	case out.Missing != "":
+		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: v1alpha1.PolicyReasonNotMeasured, Message: "The law does not use the measurements: " + out.Missing + withNotes(out.Notes)}
 	}
 	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: v1alpha1.PolicyReasonWithinLimits, Message: "The policy wants fewer replicas than spec.maxReplicas"}
-	if !out.Off && out.Replicas >= p.Max {
+	switch {
+	case out.Off:
+		limited.Message = "The target is scaled to 0 replicas: the policy wants no number"
+	case conflict.True:
+		limited.Message = "The policy wants no number, because another autoscaler scales the target"
+	case out.Replicas >= p.Max:
 		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: v1alpha1.PolicyReasonAtMaximum,
 			Message: fmt.Sprintf("The policy wants the maximum of spec.maxReplicas, %d: more may be needed", p.Max)}
 	}
