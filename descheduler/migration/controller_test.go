@@ -444,6 +444,10 @@ func TestWhatBelongsToOneMigrationIsObserved(t *testing.T) {
 	if o := live(append(nodes(), source(func(p *corev1.Pod) { p.UID = "later" }), begunMove(source()))...); o.Source != nil {
 		t.Error("a later pod of that name is taken for the old one")
 	}
+	elsewhere := restored(t, job, func(p *corev1.Pod) { p.Spec.NodeName = "c" })
+	if o := live(append(nodes(), fixtures.AbleNode("c"), job, ownerJob, begunMove(job, reserved), elsewhere)...); o.Nodes["c"] == nil || o.Nodes["b"] == nil {
+		t.Errorf("of a new pod that was bound elsewhere: nodes %v", o.Nodes)
+	}
 	if o := live(begunMove(source())); len(o.Nodes) != 0 || o.Source != nil {
 		t.Errorf("of nodes and pods that are gone: %+v", o)
 	}

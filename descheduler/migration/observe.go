@@ -54,7 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 		}
 	}
 	o.Nodes = map[string]*corev1.Node{}
-	for _, name := range r.nodesNeeded(m) {
+	for _, name := range nodesNeeded(o) {
 		node, err := get(ctx, r.Client, "", name, &corev1.Node{})
 		if err != nil {
 			return nil, err
@@ -80,13 +80,17 @@ func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o
 }
 
 // nodesNeeded returns the nodes that a decision needs once there is a plan.
-func (r *Reconciler) nodesNeeded(m *v1alpha1.Migration) []string {
+func nodesNeeded(o *migrationdecide.Observation) []string {
+	m := o.Migration
 	names := []string{m.Status.Plan.SourceNode}
 	if m.Status.Reservation != nil {
 		names = append(names, m.Status.Reservation.Node)
 	}
 	if m.Status.Target != nil {
 		names = append(names, m.Status.Target.Node)
+	}
+	if o.Restored != nil && o.Restored.Spec.NodeName != "" {
+		names = append(names, o.Restored.Spec.NodeName) // which may be another one
 	}
 	return names
 }

@@ -193,7 +193,7 @@ func (c Config) pending(o Observation, now time.Time) Step {
 	}
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationRolledBack
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was changed: the migration waited for %s, and no other migration began during that time: %s",
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was changed: the migration waited for %s, and none of those that it waits for began during that time: %s",
 		v1alpha1.MigrationReasonDeadlineExceeded, patience, short.why), now)
 	return o.remember(v1alpha1.MigrationReasonDeadlineExceeded, orRelease(o, s.write("the limit of migrations in flight did not allow it before its deadline")), now)
 }
@@ -226,7 +226,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 
 // inspectionMessage says what a migration waits for first.
 func inspectionMessage(plan *v1alpha1.MigrationPlan) string {
-	return "the agent of node " + plan.SourceNode + " inspects the container"
+	return "waiting for the agent of node " + plan.SourceNode + " to inspect the container"
 }
 
 func hasFinalizer(m *v1alpha1.Migration) bool {

@@ -65,14 +65,14 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	}
 	reservation := m.Status.Reservation
 	if reservation == nil || reservation.PodUID != string(o.restored().UID) {
-		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonScheduling, "the scheduler has not found a node for pod "+plan.RestoredPod+"; the Events of the pod have the reason", now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonScheduling, "no node is reserved yet for pod "+plan.RestoredPod+"; if the scheduler finds none, the Events of the pod have the reason", now)
 		return s.writeOr(m, "wait for the scheduler to reserve room", until)
 	}
 	if plan.Backend == v1alpha1.BackendRestart {
 		return s.writeOr(m, "wait", until) // readyToHandOver decides the rest
 	}
 	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
-		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparingTarget, "the agent of node "+reservation.Node+" prepares the restore", now)
+		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparingTarget, "waiting for the agent of node "+reservation.Node+" to prepare the restore", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
 	}
 	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
@@ -246,7 +246,7 @@ func (o *Observation) faultOfTime(now time.Time) *fault {
 		}
 		return nil
 	}
-	return &fault{v1alpha1.MigrationReasonDeadlineExceeded, fmt.Sprintf("the new pod did not run by %s: see the other conditions",
+	return &fault{v1alpha1.MigrationReasonDeadlineExceeded, fmt.Sprintf("the new pod could not take over by %s: see the other conditions",
 		deadline.UTC().Format("15:04:05 MST"))}
 }
 
@@ -256,11 +256,11 @@ func (o *Observation) faultOfSource() *fault {
 	plan := o.Migration.Status.Plan
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
-		return &fault{v1alpha1.MigrationReasonSourceEnded, "the pod has ended, and its owner handles that"}
+		return &fault{v1alpha1.MigrationReasonSourceEnded, "the pod has ended or is gone, and its owner may replace it"}
 	case o.sourceRestarted():
 		return &fault{v1alpha1.MigrationReasonSourceRestarted, "the container has been restarted on its node"}
 	case o.abandoned():
-		return &fault{v1alpha1.MigrationReasonSourceDeleted, "the pod is being deleted, and its ReplicaSet handles that"}
+		return &fault{v1alpha1.MigrationReasonSourceDeleted, "the pod is being deleted, and its ReplicaSet may replace it"}
 	case staged(*o):
 	case o.Source == nil:
 		return &fault{v1alpha1.MigrationReasonSourceGone, "the pod is gone"}
@@ -327,7 +327,7 @@ func (o *Observation) faultOfNode(name string) *fault {
 	case node.Spec.Unschedulable:
 		return &fault{v1alpha1.MigrationReasonTargetCordoned, "node " + name + " was cordoned"}
 	case !movable.Ready(node):
-		return &fault{v1alpha1.MigrationReasonTargetNotReady, "node " + name + " is no longer ready"}
+		return &fault{v1alpha1.MigrationReasonTargetNotReady, "node " + name + " is not ready"}
 	}
 	return nil
 }

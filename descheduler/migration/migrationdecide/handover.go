@@ -201,7 +201,7 @@ func (c Config) cleanUp(o Observation, now time.Time) Step {
 	}
 	s.setCleanedUp(o, now)
 	s.Phase = v1alpha1.MigrationSucceeded
-	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), s.summary(), now)
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), s.summary(o), now)
 	return s.write("it has succeeded")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 const (
@@ -157,15 +158,19 @@ func (s *status) setTotal(o Observation, now time.Time) {
 // setCleanedUp sets the condition for leftovers.
 func (s *status) setCleanedUp(o Observation, now time.Time) {
 	if left := dirty(o); len(left) > 0 {
-		s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonAgentsNotReporting, "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up: they do so when they run again", now)
+		s.set(v1alpha1.MigrationCleanedUp, no, v1alpha1.MigrationReasonAgentsNotReporting, plural.Form(len(left),
+			"the agent of "+left[0]+" has not reported that it has cleaned up", "the agents of "+strings.Join(left, " and ")+" have not reported that they have cleaned up"), now)
 		return
 	}
 	s.set(v1alpha1.MigrationCleanedUp, yes, v1alpha1.MigrationReasonCleanedUp, "no leftovers remain on either node", now)
 }
 
 // summary describes a success in one line.
-func (s *status) summary() string {
+func (s *status) summary(o Observation) string {
 	m := s.measured()
+	if o.Restored != nil && o.Restored.Spec.NodeName == "" {
+		return fmt.Sprintf("pod %s has taken over, and is not bound to a node yet", s.Plan.RestoredPod)
+	}
 	node := ""
 	if s.Reservation != nil {
 		node = " on node " + s.Reservation.Node

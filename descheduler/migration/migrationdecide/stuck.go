@@ -45,9 +45,12 @@ func (c Config) heldByNewPod(o Observation, now time.Time) hold {
 	if name == "" {
 		return hold{}
 	}
-	lost := o.Nodes[name] == nil || !movable.Ready(o.Nodes[name])
+	lost := o.Nodes[name] != nil && !movable.Ready(o.Nodes[name])
 	until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished)
 	switch {
+	case o.Nodes[name] == nil && everFrozen(m):
+		return hold{kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
+			message: "node " + name + " of the new pod no longer exists: the old pod stays frozen until the new pod does not exist either"}
 	case lost && everFrozen(m):
 		return hold{kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
 			message: "node " + name + " of the new pod is not ready, so it is unknown whether the new pod runs: " +
@@ -59,7 +62,7 @@ func (c Config) heldByNewPod(o Observation, now time.Time) hold {
 			message: "node " + name + " has not confirmed that the new pod is gone: the old pod stays frozen until it does; check the kubelet there"}
 	}
 	return hold{kind: v1alpha1.MigrationCleanedUp, value: no, reason: v1alpha1.MigrationReasonNewPodNotDeleted,
-		message: "node " + name + " has not confirmed that the new pod is gone; the old pod runs"}
+		message: "node " + name + " has not confirmed that the new pod is gone; the old pod was not frozen"}
 }
 
 // heldByAgent returns why the frozen container has not continued.
