@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -110,7 +111,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.recordEvent(name, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s accepts pods again: %s", name, why)
+		r.recordEvent(name, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s is uncordoned: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -147,7 +148,7 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.recordEvent(stay.Node, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s accepts pods again: %s", stay.Node, stay.Reason)
+		r.recordEvent(stay.Node, corev1.EventTypeNormal, v1alpha1.ConsolidationReasonUncordoned, "node %s is uncordoned: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
@@ -219,12 +220,15 @@ func (r *round) fails(leaving []leaver, mark drain.Mark) string {
 			return fmt.Sprintf("pod %s: %s", world.PodName(l.pod), l.step.Why)
 		}
 	}
+	if len(leaving) == 0 { // the last one has just left
+		return ""
+	}
 	begun := mark.Since
 	if mark.Until.After(begun) {
 		begun = mark.Until
 	}
 	if r.now.Sub(begun) > r.Config.DrainTimeout {
-		return fmt.Sprintf("%d pods did not leave within %v", len(leaving), r.Config.DrainTimeout)
+		return fmt.Sprintf("%s did not leave within %v", plural.Count(len(leaving), "pod"), r.Config.DrainTimeout)
 	}
 	return ""
 }

@@ -54,7 +54,7 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 			r.recordOwnEvent(corev1.EventTypeWarning, reason, "tariff %s is not usable; energy has the same weight in all zones until it is: %s", r.Config.Energy.Tariff.File, why)
 		} else {
 			log.FromContext(ctx).Info("Energy is weighted by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
-			r.recordOwnEvent(corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, "energy is weighted by tariff %s again", r.Config.Energy.Tariff.File)
+			r.recordOwnEvent(corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, "energy is weighted by tariff %s", r.Config.Energy.Tariff.File)
 		}
 	}
 	m.Unit = r.tariff.Unit()

@@ -119,7 +119,7 @@ func (n *tariffNotes) report(s tarifffile.Status) {
 	}
 	n.reported = why
 	if why == "" {
-		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, v1alpha1.ActionScheduling, "energy is weighted by tariff %s again", n.file)
+		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, v1alpha1.SchedulingReasonTariffUsable, v1alpha1.ActionScheduling, "energy is weighted by tariff %s", n.file)
 		return
 	}
 	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, v1alpha1.ActionScheduling,

@@ -192,7 +192,7 @@ func (r *planning) fails(d *Draining) string {
 	}
 	timeout := r.c.DrainTimeout
 	if late := r.now.Sub(begun); len(d.Pods) > 0 && late > timeout && late > timeout+r.untilRoom(d.Node) {
-		return fmt.Sprintf("%d pods have not left within %v", len(d.Pods), timeout)
+		return fmt.Sprintf("%s %s not left within %v", plural.Count(len(d.Pods), "pod"), plural.Form(len(d.Pods), "has", "have"), timeout)
 	}
 	return ""
 }

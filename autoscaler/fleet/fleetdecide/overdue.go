@@ -134,7 +134,7 @@ func (r *planning) unorder(flavor string, n int) {
 func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want, Kept: f.Kept,
-		Why: fmt.Sprintf("the MachineDeployment has %d machines fewer than desired", missing),
+		Why: fmt.Sprintf("the MachineDeployment has %s fewer than desired", plural.Count(missing, "machine")),
 	}
 	most := max(0, f.Want-f.Min)
 	if f.Kept {
@@ -244,7 +244,7 @@ func (m *Machine) whyLate(timeout time.Duration) string {
 			why = fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Changed.UTC().Format(time.RFC3339))
 		}
 		if n.Remains.Pods > 0 {
-			why += fmt.Sprintf(", and the grace periods of the %d terminating pods on it are over", n.Remains.Pods)
+			why += plural.Form(n.Remains.Pods, ", and the grace period of the terminating pod on it is over", fmt.Sprintf(", and the grace periods of the %d terminating pods on it are over", n.Remains.Pods))
 		}
 		return why
 	case m.Waits != "":

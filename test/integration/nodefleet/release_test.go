@@ -187,7 +187,7 @@ func TestADrainThatABudgetHoldsTimesOutAndTheNodeIsUncordoned(t *testing.T) {
 	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(20) })
 	b.autoscale()
 	b.Runs(2) // one pod of the machine is gone
-	if note := b.event("DrainCancelled"); !strings.Contains(note, "1 pods have not left within 20s") {
+	if note := b.event("DrainCancelled"); !strings.Contains(note, "1 pod has not left within 20s") {
 		t.Errorf("the Event says %q", note)
 	}
 	b.Eventually("the node is open", b.untouched)
