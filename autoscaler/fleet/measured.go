@@ -65,23 +65,30 @@ func (o *observer) startingNode(node *corev1.Node, taint corev1.Taint, n cluster
 	return as, taintText(&taint)
 }
 
-// limitToSeen limits the size of flavors to what the last machine of the same template held. Without it, once that
-// machine is gone, a pod that fits only the stated size would have a machine bought, found to be too small, released
-// and bought again, without end.
+// limitToSeen limits the size of flavors to what the last machine of the same template held, or sets it if no size is
+// stated. Without the limit, once that machine is gone, a pod that fits only the stated size would have a machine bought,
+// found to be too small, released and bought again, without end.
 //
-// A flavor all of whose machines are leaving counts as unseen: its nodes may already have lost their static pods.
+// A flavor all of whose machines are leaving counts as unseen: its nodes may already have lost their static pods. While
+// machines of an older template exist, the record may be of one of them, and is ignored: flavorRows then drops it.
 func limitToSeen(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
 	for i := range inventory.Flavors {
 		f := &inventory.Flavors[i]
 		stays := func(m provider.Machine) bool { return m.Flavor == f.Name && m.Node != "" && !m.Leaving }
 		f.Seen = f.Seen && slices.ContainsFunc(inventory.Machines, stays)
 		at := slices.IndexFunc(fleet.Status.Flavors, func(s v1alpha1.FlavorStatus) bool { return s.Name == f.Name })
-		if f.Seen || at < 0 {
+		if f.Seen || inventory.Mixed(f.Name) || at < 0 {
 			continue
 		}
-		if seen := fleet.Status.Flavors[at].Seen; seen != nil && seen.Template == f.Template {
-			f.Size = packing.Size{MilliCPU: min(f.Size.MilliCPU, seen.CPU.MilliValue()), MemoryBytes: min(f.Size.MemoryBytes, seen.Memory.Value())}
-			f.MaxPods = min(f.MaxPods, seen.MaxPods)
+		seen := fleet.Status.Flavors[at].Seen
+		if seen == nil || seen.Template != f.Template {
+			continue
 		}
+		held := packing.Size{MilliCPU: seen.CPU.MilliValue(), MemoryBytes: seen.Memory.Value()}
+		if f.Unsized && held.MilliCPU > 0 && held.MemoryBytes > 0 {
+			f.Size, f.Unsized, f.Problem = held, false, f.Held
+		}
+		f.Size = packing.Size{MilliCPU: min(f.Size.MilliCPU, held.MilliCPU), MemoryBytes: min(f.Size.MemoryBytes, held.MemoryBytes)}
+		f.MaxPods = min(f.MaxPods, seen.MaxPods)
 	}
 }

@@ -211,6 +211,83 @@ func TestWhatWasSeenIsTrustedWhileTheLastMachineLeaves(t *testing.T) {
 	}
 }
 
+func TestWhatWasSeenOfATemplateIsUsedOnlyForMachinesOfIt(t *testing.T) {
+	const unknown = "the capacity of its machines is unknown"
+	for name, tc := range map[string]struct {
+		change  func(*provider.Flavor)
+		cpu     int64
+		problem string
+	}{
+		"the stated size is limited": {func(*provider.Flavor) {}, 3750, ""},
+		"of another template":        {func(f *provider.Flavor) { f.Template = "b" }, 4000, ""},
+		// The machine may have been seen just before cluster-api said that it is not of the new template.
+		"beside machines of an older template": {func(f *provider.Flavor) { f.Want = 1 }, 4000, ""},
+		"no size is stated":                    {func(f *provider.Flavor) { f.Size, f.Problem, f.Unsized = packing.Size{}, unknown, true }, 3750, ""},
+		"no size is stated, and of another template": {func(f *provider.Flavor) {
+			f.Size, f.Problem, f.Unsized, f.Template = packing.Size{}, unknown, true, "b"
+		}, 0, unknown},
+		"no size is stated, beside an older template": {func(f *provider.Flavor) { f.Size, f.Problem, f.Unsized, f.Want = packing.Size{}, unknown, true, 1 }, 0, unknown},
+		"something else is wrong":                     {func(f *provider.Flavor) { f.Size, f.Problem = packing.Size{}, "paused" }, 0, "paused"},
+	} {
+		f := fleetNamed("f")
+		f.Status.Flavors = []v1alpha1.FlavorStatus{{Name: "small", Seen: &v1alpha1.SeenMachine{
+			Template: "a", CPU: resource.MustParse("3750m"), Memory: resource.MustParse("16Gi"), MaxPods: 109,
+		}}}
+		small := modelFlavor("small", 4, 16, 100_000)
+		small.Template = "a"
+		tc.change(&small)
+		i := &provider.Inventory{Flavors: []provider.Flavor{small}}
+		if small.Want > 0 {
+			i.Machines = []provider.Machine{{Flavor: "small", Node: "a", Outdated: true}}
+		}
+		limitToSeen(f, i)
+		if got := i.Flavors[0]; got.Size.MilliCPU != tc.cpu || got.Problem != tc.problem {
+			t.Errorf("%s: CPU %dm (problem %q), want %dm (%q)", name, got.Size.MilliCPU, got.Problem, tc.cpu, tc.problem)
+		}
+	}
+}
+
+// TestWhatAMachineOfAnOlderTemplateHeldIsForgotten changes the template of a flavor to one of larger machines. The fleet
+// observes that before it knows that the machine is of the older template.
+func TestWhatAMachineOfAnOlderTemplateHeldIsForgotten(t *testing.T) {
+	small := modelFlavor("small", 4, 16, 100_000)
+	small.Template, small.Seen = "a", true
+	m := newModel(t, alone(nil), []provider.Flavor{small})
+	m.add(testPod("p", 3000, 1024, 10*time.Hour))
+	m.run(3*minute, "f")
+	m.flavors[0].Template = "b"
+	m.run(minute, "f")
+	if seen := m.fleet("f").Status.Flavors[0].Seen; seen == nil || seen.Template != "b" {
+		t.Fatalf("the scene is another: %+v was seen", seen)
+	}
+	m.flavors[0].Size.MilliCPU, m.flavors[0].Seen, m.machines[0].Outdated = 8000, false, true
+	m.run(minute, "f")
+	if seen := m.fleet("f").Status.Flavors[0].Seen; seen != nil {
+		t.Errorf("%+v is kept", seen)
+	}
+	m.add(testPod("large", 7000, 1024, time.Hour))
+	m.run(3*minute, "f")
+	m.checkOutcome("2 pods run, 0 wait, 0 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned")
+}
+
+// TestAReadyNodeThatDoesNotSayWhatItHoldsIsStillStarting has a node that reports what pods can use only after it is ready.
+func TestAReadyNodeThatDoesNotSayWhatItHoldsIsStillStarting(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.promised = m.flavors[0].Size
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(3*minute, "f")
+	m.checkOutcome("0 pods run, 1 wait, 0 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
+	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
+	for _, node := range m.nodes() {
+		node.Status.Allocatable[corev1.ResourceCPU], node.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("4"), resource.MustParse("16Gi")
+		m.must(m.client.Status().Update(t.Context(), node))
+	}
+	m.promised = packing.Size{}
+	m.add(testPod("q", 3000, 1024, time.Hour))
+	m.run(3*minute, "f")
+	m.checkOutcome("2 pods run, 0 wait, 0 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned")
+}
+
 // TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept has a pod become pending when the machine with the only GPU is
 // already cordoned.
 func TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept(t *testing.T) {

@@ -182,6 +182,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		}
 		there[f.Name]++
 		n := o.template(s, f, own)
+		n.Outdated = m.Outdated
 		n.Age, n.Due = o.now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.now.Sub(m.Ordered))
 		node, late := o.view.Nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
 		var taints []corev1.Taint

@@ -58,8 +58,11 @@ func flavorRows(seen *observation) []v1alpha1.FlavorStatus {
 		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), conditions.MaxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
-		if f.Seen {
+		switch {
+		case f.Seen:
 			s.Seen = seen.seenMachine(f)
+		case seen.self.inventory.Mixed(f.Name):
+			s.Seen = nil // it may be of a machine of an older template
 		}
 		s.PricePerHour, s.PriceSource = "", ""
 		if p := seen.self.prices[f.Name]; p.known {

@@ -78,6 +78,12 @@ func (i *Inventory) Clone() *Inventory {
 	return &c
 }
 
+// Mixed reports whether the flavor has machines of an older template. What was recorded as the size of its machines may
+// then be theirs.
+func (i *Inventory) Mixed(flavor string) bool {
+	return slices.ContainsFunc(i.Machines, func(m Machine) bool { return m.Flavor == flavor && m.Outdated })
+}
+
 // Unlimited is the Max of a flavor of which any number may be bought.
 const Unlimited = math.MaxInt32
 
@@ -95,6 +101,8 @@ type Flavor struct {
 	// what machines are made from: machines of the same template are alike.
 	Seen     bool
 	Template string
+	// Unsized reports that the Problem is only that the size of machines is not stated, and that none can be seen.
+	Unsized bool
 	// Sold is what one machine counts against the Quota.
 	Sold packing.Size
 	// Labels and Taints are those of its nodes, without the hostname.
@@ -145,4 +153,7 @@ type Machine struct {
 	Failed, Waits string
 	// Leaving reports that the machine is being released.
 	Leaving bool
+	// Outdated reports that the machine is known to be of an older template than its flavor: others may differ from it. A
+	// change of the template may be known before that.
+	Outdated bool
 }

@@ -124,6 +124,8 @@ type Node struct {
 	KeptFor string
 	// MicroDollarsPerHour is the price.
 	MicroDollarsPerHour int64
+	// Outdated means that new machines of the flavor may differ from this one: its template has changed since.
+	Outdated bool
 	// Phase is the phase in the machine's lifecycle.
 	Phase Phase
 	// Due is the expected time until an ordered machine is ready.

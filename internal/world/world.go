@@ -206,8 +206,8 @@ func AvailabilityChanged(before, after *corev1.Node) bool {
 		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) })
 }
 
-// Joined reports whether a node has joined: it is ready and has no startup taints.
+// Joined reports whether a node has joined: it is ready, says what pods can use, and has no startup taints.
 func Joined(node *corev1.Node) bool {
 	_, is := Ready(node)
-	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return StartupTaint(t.Key) })
+	return is && !node.Status.Allocatable.Cpu().IsZero() && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return StartupTaint(t.Key) })
 }

@@ -203,7 +203,7 @@ func (d *FleetDecision) findUnexplained(atOnce []placed, lessons *Lessons, now t
 	for _, p := range atOnce {
 		if p.pod.Waited >= patience {
 			d.roomy[p.node.Name] = true
-			if lessons != nil && !p.node.Kept {
+			if lessons != nil && !p.node.Kept && !p.node.Outdated {
 				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
 			}
 			d.Unexplained = append(d.Unexplained, purchase.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(

@@ -76,7 +76,7 @@ func demandsOf(p *cluster.Pod) string {
 
 // Learn compares the newest machine of each flavor with what the flavor offers, for the pending pods. A pod that fits
 // the flavor but would not fit its newest machine, even if that were empty, is a lesson. Nodes with Kept set, which
-// includes those of others, are ignored. Learn returns the new lessons, for people, in the order of the pods of each
+// includes those of others, and those with Outdated set are ignored. Learn returns the new lessons, for people, in the order of the pods of each
 // flavor.
 //
 // Cost: O(p·f) for p pending pods and f flavors of which there is a machine.
@@ -108,7 +108,7 @@ func lastMachines(s *cluster.State) map[string]*cluster.Node {
 	last := map[string]*cluster.Node{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if n.Phase != cluster.Ready || n.Kept {
+		if n.Phase != cluster.Ready || n.Kept || n.Outdated {
 			continue
 		}
 		if other := last[n.Flavor]; other == nil || cmp.Or(cmp.Compare(n.Age, other.Age), cmp.Compare(n.Name, other.Name)) < 0 {

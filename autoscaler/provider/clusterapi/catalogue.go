@@ -348,7 +348,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 		}
 		f := p.withMachines(d, t, machines[d.Name])
 		if o == nil {
-			f.Problem = cmp.Or(f.Problem, retired)
+			f.Problem, f.Unsized = cmp.Or(f.Problem, retired), false
 		} else {
 			f.InstanceType = o.of.Name // regardless of the node's label
 		}

@@ -168,7 +168,8 @@ func (p *Provider) flavorsNamed(ctx context.Context, deployments, others []clust
 
 // withMachines returns the flavor of a MachineDeployment that has these Machines.
 func (p *Provider) withMachines(d *clusterv1.MachineDeployment, t *template, machines []clusterv1.Machine) provider.Flavor {
-	f := flavorLike(d, t, p.example(machines))
+	node, typical := p.example(machines)
+	f := flavorLike(d, t, node, typical)
 	f.Kept = cmp.Or(f.Kept, rollout(machines))
 	f.Blocked = blocked(f.Want, machines)
 	return f
@@ -239,30 +240,26 @@ func (p *Provider) matchNodes(machines []clusterv1.Machine) {
 	}
 }
 
-// example returns a node of one of the machines, or nil: the newest of those that are ready and have started, else the
-// newest of all. A node that is starting lacks labels and resources.
-func (p *Provider) example(machines []clusterv1.Machine) *corev1.Node {
-	var best *corev1.Node
+// example returns a node of one of the machines, or nil: the newest of those that are typical of new ones, else the newest
+// of all. A node is typical if it is ready, has started, and is not of an older template: a node that is starting lacks
+// labels and resources, and new machines may be larger than those of an older template.
+func (p *Provider) example(machines []clusterv1.Machine) (best *corev1.Node, typical bool) {
 	for i := range machines {
 		n := p.nodes[machines[i].Status.NodeRef.Name]
 		if n == nil || n.Status.Allocatable.Cpu().IsZero() {
 			continue
 		}
-		if best == nil || compareExamples(n, best) < 0 {
-			best = n
+		is := started(n) && !outdated(&machines[i])
+		if best == nil || is && !typical || is == typical && newer(n, best) {
+			best, typical = n, is
 		}
 	}
-	return best
+	return best, typical
 }
 
-func compareExamples(a, b *corev1.Node) int {
-	rank := func(n *corev1.Node) int {
-		if started(n) {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+// newer reports whether a was created after b; of the same age, the first by name.
+func newer(a, b *corev1.Node) bool {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // started reports whether a node is ready and has no taint of a controller that must still finish it.
@@ -305,6 +302,7 @@ func machinesOf(d *clusterv1.MachineDeployment, own []clusterv1.Machine) []provi
 func machine(flavor string, m *clusterv1.Machine) provider.Machine {
 	found := provider.Machine{
 		Name: m.Name, Flavor: flavor, Node: m.Status.NodeRef.Name, Ordered: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil,
+		Outdated: outdated(m),
 	}
 	for _, kind := range []string{clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition} {
 		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {

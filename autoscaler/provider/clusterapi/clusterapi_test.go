@@ -654,7 +654,7 @@ func TestTheExampleIsTheNewestNodeThatHasStarted(t *testing.T) {
 				machines = append(machines, *capiMachine("m-"+n.Name, on(n.Name)))
 			}
 			got := ""
-			if n := New(nil, nil, Fleet{Spec: v1alpha1.ClusterAPIFlavors{}}, nodes, NewTemplates(clock.RealClock{})).example(machines); n != nil {
+			if n, _ := New(nil, nil, Fleet{Spec: v1alpha1.ClusterAPIFlavors{}}, nodes, NewTemplates(clock.RealClock{})).example(machines); n != nil {
 				got = n.Name
 			}
 			if got != tc.want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,14 +50,22 @@ const (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// flavorLike is flavor, but ignores a node that has not started yet if everything is known without it.
-func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
-	if node != nil && !started(node) {
+// flavorLike is flavor, but ignores a node that is not typical of new ones if the size is known without it.
+func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, typical bool) provider.Flavor {
+	if node != nil && !typical {
 		if f := flavor(d, t, nil); f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
 			return f
 		}
 	}
-	return flavor(d, t, node)
+	f := flavor(d, t, node)
+	f.Seen = node != nil && typical
+	return f
+}
+
+// outdated reports whether cluster-api says that a Machine is not as its MachineDeployment states by now. A Machine about
+// which it says nothing yet is new.
+func outdated(m *clusterv1.Machine) bool {
+	return meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineUpToDateCondition)
 }
 
 // flavor describes the machines of a deployment. A node of it takes precedence, then the annotations, then the
@@ -73,14 +82,14 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	f.Labels, f.Taints, f.Stated = hostOf(d, t, node, r)
 	f.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 	r.size(&f, t, node)
-	f.Seen, f.Template = node != nil && started(node), strings.Trim(d.Spec.Template.Spec.InfrastructureRef.Name+"/"+d.Spec.Template.Spec.Bootstrap.ConfigRef.Name, "/")
+	f.Template = strings.Trim(d.Spec.Template.Spec.InfrastructureRef.Name+"/"+d.Spec.Template.Spec.Bootstrap.ConfigRef.Name, "/")
 	r.price(&f)
 	f.JoinTimeout = r.duration(annotationProvision)
 	f.UnneededTime = r.duration(annotationUnneeded)
 	f.Threshold = r.share(annotationThreshold)
 	f.Held = held(d)
 	f.Kept = f.Held
-	f.Problem = problem(d, &f, r)
+	f.Problem, f.Unsized = problem(d, &f, r)
 	f.Warning = warning(d)
 	return f
 }
@@ -160,23 +169,23 @@ func blocked(want int, machines []clusterv1.Machine) int {
 	return min(deleted, max(0, want-len(machines)+deleted))
 }
 
-// problem describes why no machine can be bought.
-func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) string {
+// problem describes why no machine can be bought, and reports whether that is only that the size is unknown.
+func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) (why string, unsized bool) {
 	switch {
 	case len(r.faults) > 0:
-		return strings.Join(r.faults, "; ")
+		return strings.Join(r.faults, "; "), false
 	case d.DeletionTimestamp != nil:
-		return "the MachineDeployment is being deleted"
+		return "the MachineDeployment is being deleted", false
 	case f.Held != "":
-		return f.Held
-	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
-		return fmt.Sprintf("the capacity of its machines is unknown, because it has no node and its infrastructure template has no status.capacity: "+
-			"set the annotations %s and %s", annotationCPU, annotationMemory)
+		return f.Held, false
 	case f.Min > f.Max:
 		return fmt.Sprintf("the annotation %s is %d, must be at most %s, which is %d",
-			clusterv1.AutoscalerMinSizeAnnotation, f.Min, clusterv1.AutoscalerMaxSizeAnnotation, f.Max)
+			clusterv1.AutoscalerMinSizeAnnotation, f.Min, clusterv1.AutoscalerMaxSizeAnnotation, f.Max), false
+	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
+		return fmt.Sprintf("the capacity of its machines is unknown, because it has no node and its infrastructure template has no status.capacity: "+
+			"set the annotations %s and %s", annotationCPU, annotationMemory), true
 	}
-	return ""
+	return "", false
 }
 
 // reading parses annotations and collects the errors.

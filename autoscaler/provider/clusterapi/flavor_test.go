@@ -325,20 +325,20 @@ func TestTaintsOfTheSameKeyDifferByEffect(t *testing.T) {
 func TestANodeThatIsStartingIsOnlyAskedWhereNothingElseIsKnown(t *testing.T) {
 	node := readyNode("n", capacity("cpu", "3", "memory", "15Gi"))
 	node.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
-	if got := flavorLike(sized(), nothing(), node).Size.MilliCPU; got != 4000 {
+	if got := flavorLike(sized(), nothing(), node, started(node)).Size.MilliCPU; got != 4000 {
 		t.Errorf("CPU %d, want that of the annotation", got)
 	}
-	if got := flavorLike(deployment(), nothing(), node).Size.MilliCPU; got != 3000 {
+	if got := flavorLike(deployment(), nothing(), node, started(node)).Size.MilliCPU; got != 3000 {
 		t.Errorf("CPU %d, want that of the node", got)
 	}
-	if flavorLike(deployment(), nothing(), node).Seen {
+	if flavorLike(deployment(), nothing(), node, started(node)).Seen {
 		t.Error("what a starting node has is taken for what machines hold")
 	}
 	node.Spec.Taints = nil
-	if got := flavorLike(sized(), nothing(), node); got.Size.MilliCPU != 3000 || !got.Seen {
+	if got := flavorLike(sized(), nothing(), node, started(node)); got.Size.MilliCPU != 3000 || !got.Seen {
 		t.Errorf("CPU %d, seen %t; want that of the node, which has started", got.Size.MilliCPU, got.Seen)
 	}
-	if flavorLike(sized(), nothing(), nil).Seen {
+	if flavorLike(sized(), nothing(), nil, false).Seen {
 		t.Error("a promise is taken for what machines hold")
 	}
 }

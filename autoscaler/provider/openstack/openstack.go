@@ -219,7 +219,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	examples := map[string]*corev1.Node{}
 	for i := range all {
 		m := p.machine(&all[i], stock, p.matched)
-		if n := p.matched.nodes[m.Name]; n != nil {
+		if n := p.matched.nodes[m.Name]; n != nil && !m.Outdated {
 			examples[m.Flavor] = better(examples[m.Flavor], n)
 		}
 		found.Machines = append(found.Machines, m)

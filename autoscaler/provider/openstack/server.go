@@ -27,7 +27,7 @@ const (
 
 // machine converts a server for the fleet. Its name is the server's ID, because names are not unique.
 func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) provider.Machine {
-	m := provider.Machine{Name: s.ID, Flavor: p.flavorOf(s, stock), Ordered: s.Created, Leaving: leaving(s)}
+	m := provider.Machine{Name: s.ID, Flavor: p.flavorOf(s, stock), Ordered: s.Created, Leaving: leaving(s), Outdated: outdated(s, stock)}
 	if n := matched.nodes[s.ID]; n != nil {
 		m.Node = n.Name
 	}
@@ -86,6 +86,13 @@ func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.
 // leaving reports whether a server has been deleted or is being deleted.
 func leaving(s *servers.Server) bool {
 	return s.TaskState == taskDeleting || s.TaskState == taskSoftDeleting || s.Status == statusDeleted || s.Status == statusSoftDeleted
+}
+
+// outdated reports whether a server is of another image than new ones. Nova names no image of a server that boots from a
+// volume.
+func outdated(s *servers.Server, stock *stock) bool {
+	image, _ := s.Image["id"].(string)
+	return image != "" && image != stock.image.ID
 }
 
 // flavorOf returns the name of the offer that a server was bought as. If that is no longer offered, it returns what the

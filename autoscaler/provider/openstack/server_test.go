@@ -58,6 +58,22 @@ func TestAServerIsAMachine(t *testing.T) {
 	}
 }
 
+func TestAServerOfAnotherImageSaysNothingAboutNewOnes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		image map[string]any
+		want  bool
+	}{
+		"of the image":               {map[string]any{"id": "id-i"}, false},
+		"of another":                 {map[string]any{"id": "id-before"}, true},
+		"Nova does not say of which": {nil, false},
+	} {
+		m := providerOf(&v1alpha1.OpenStackServers{}).machine(&servers.Server{ID: "id-1", Status: "ACTIVE", Image: tc.image}, shelf(), &matching{})
+		if m.Outdated != tc.want {
+			t.Errorf("%s: outdated %t", name, m.Outdated)
+		}
+	}
+}
+
 func TestWhyServersFailedIsAskedOnceOfEach(t *testing.T) {
 	var asked atomic.Int64
 	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
