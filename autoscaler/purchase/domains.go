@@ -3,11 +3,13 @@ package purchase
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/autoscaler/purchase/mix"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
@@ -206,3 +208,68 @@ func (s *domains) except(at exceptBeside) *Exceptions {
 	}
 	return s.elsewhere[at]
 }
+
+// spread decides in which zones the machines of the search are bought: each in the zone with the fewest machines, of the
+// flavors that equal the chosen one and admit its pods. On a tie it is the first by name. Without it, all machines would
+// be bought in the zone whose flavor comes first. It takes them from the budget.
+func (d *draft) spread() {
+	counts := maps.Clone(d.r.Zones)
+	if counts == nil {
+		counts = map[string]int{}
+	}
+	for _, r := range d.rooms {
+		if r.flavor >= 0 {
+			counts[zoneOf(r.Host)]++
+		}
+	}
+	equals := map[int][]int{} // by flavor
+	for i := range d.bought {
+		b := &d.bought[i]
+		if _, known := equals[b.Bin]; !known {
+			equals[b.Bin] = d.equals(b.Bin)
+		}
+		best := b.Bin
+		for _, at := range equals[b.Bin] {
+			f := &d.flavors[at]
+			if counts[zoneOf(f.Host)] < counts[zoneOf(d.flavors[best].Host)] && f.Sells(1) && d.holds(f, b) {
+				best = at
+			}
+		}
+		b.Bin = best
+		counts[zoneOf(d.flavors[best].Host)]++
+		d.purchase(best, 1)
+	}
+	slices.SortStableFunc(d.bought, func(a, b mix.Bought) int {
+		x, y := &d.flavors[a.Bin], &d.flavors[b.Bin]
+		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(x.MicroDollarsPerHour, y.MicroDollarsPerHour), cmp.Compare(x.Name, y.Name))
+	})
+}
+
+// equals returns the flavors in zones, by name, that equal a flavor in a zone: of the same price and architecture, and of
+// the same instance type or nearly the same size. Nodes of one instance type differ a little, and what is stated about it
+// differs more.
+func (d *draft) equals(of int) (all []int) {
+	const nearly = 0.02
+	f := &d.flavors[of]
+	near := func(a, b int64) bool { return math.Abs(float64(a-b)) <= nearly*float64(max(a, b)) }
+	for at := range d.flavors {
+		o := &d.flavors[at]
+		same := instanceTypeOf(f) != "" && instanceTypeOf(f) == instanceTypeOf(o)
+		if zoneOf(f.Host) != "" && zoneOf(o.Host) != "" && o.MicroDollarsPerHour == f.MicroDollarsPerHour && o.Arch == f.Arch &&
+			(same || near(o.Size.MilliCPU, f.Size.MilliCPU) && near(o.Size.MemoryBytes, f.Size.MemoryBytes)) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(d.flavors[a].Name, d.flavors[b].Name) })
+	return all
+}
+
+// holds reports whether a machine of a flavor holds the pods of a bought one.
+func (d *draft) holds(f *Flavor, b *mix.Bought) bool {
+	return b.Used.Fits(f.Size) && f.Takes(len(b.Items)) &&
+		!slices.ContainsFunc(b.Items, func(item int) bool { return d.asked[item].admittedBy(f) != "" })
+}
+
+func zoneOf(h *constraint.Host) string { return hostOf(h).Labels[corev1.LabelTopologyZone] }
+
+func instanceTypeOf(f *Flavor) string { return hostOf(f.Host).Labels[corev1.LabelInstanceTypeStable] }

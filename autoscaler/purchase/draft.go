@@ -192,9 +192,7 @@ func (d *draft) buy() {
 	d.solution = d.problem.Solve(d.budget, others, d.r.Options.effort(len(plain)), d.stop)
 	var left []int
 	d.bought, left = d.problem.Bought(&d.solution)
-	for _, b := range d.bought {
-		d.purchase(b.Bin, 1)
-	}
+	d.spread()
 	for _, item := range left {
 		d.pending = append(d.pending, d.original(item))
 	}

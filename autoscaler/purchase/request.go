@@ -18,6 +18,9 @@ type Request struct {
 	Nodes []ExistingNode
 	// Flavors are the flavors that can be bought.
 	Flavors []Flavor
+	// Zones are the numbers of machines in each zone, the existing and the ordered ones: of equal flavors, the machines
+	// are bought in the zone that has the fewest. nil means none.
+	Zones map[string]int
 	// Limits bound the machines to buy.
 	Limits cluster.Limits
 	// Options set the billed time of machines and the effort of the search. MaxMachines counts like Limits.Machines.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -55,6 +56,8 @@ func (v *volumes) attached(pod *corev1.Pod) string {
 // attachable reports whether a volume may count against a node's limit of attached volumes. Unknown kinds may.
 func attachable(spec *corev1.PersistentVolumeSpec) bool {
 	switch {
+	case spec.CSI != nil && isNetworkFileSystem(spec.CSI.Driver):
+		return false
 	case spec.NFS != nil, spec.HostPath != nil, spec.Local != nil, spec.CephFS != nil, spec.Glusterfs != nil, spec.AzureFile != nil:
 		return false
 	case spec.VolumeMode != nil && *spec.VolumeMode == corev1.PersistentVolumeBlock:
@@ -63,4 +66,15 @@ func attachable(spec *corev1.PersistentVolumeSpec) bool {
 	return !slices.ContainsFunc(spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
 	})
+}
+
+// networkFileSystems are the CSI drivers whose volumes nodes mount over the network, whatever their access mode says.
+var networkFileSystems = []string{
+	"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "file.csi.azure.com", "filestore.csi.storage.gke.io", "cephfs.csi.ceph.com",
+}
+
+// isNetworkFileSystem reports whether nothing is attached to a node for volumes of a CSI driver. Rook puts the name of its
+// namespace before that of a driver.
+func isNetworkFileSystem(driver string) bool {
+	return slices.Contains(networkFileSystems, driver) || strings.HasSuffix(driver, ".cephfs.csi.ceph.com")
 }

@@ -76,6 +76,9 @@ func TestAPodStaysThatNeedsMoreOfItsNodeThanPlansOfMovesCount(t *testing.T) {
 		{"NFS, whatever it says", mounts(func(spec *corev1.PersistentVolumeSpec) {
 			spec.CSI, spec.NFS = nil, &corev1.NFSVolumeSource{Server: "s", Path: "/"}
 		}), evict, ""},
+		{"a network file system for one node", mounts(func(spec *corev1.PersistentVolumeSpec) { spec.CSI.Driver = "efs.csi.aws.com" }), evict, ""},
+		{"one of a cluster of Rook", mounts(func(spec *corev1.PersistentVolumeSpec) { spec.CSI.Driver = "rook-ceph.cephfs.csi.ceph.com" }), evict, ""},
+		{"a block device of Ceph", mounts(func(spec *corev1.PersistentVolumeSpec) { spec.CSI.Driver = "rook-ceph.rbd.csi.ceph.com" }), 0, "volume disk of claim data"},
 		{"a claim that is gone", func(w *World, pod *corev1.Pod) {
 			mounts(shared)(w, pod)
 			w.volumes.claims = nil

@@ -217,7 +217,9 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 		pod, _ = v.volumes.settle(pod) // a pod whose volumes cannot be settled is pinned
 	}
 	var err error
-	p.Demands, err = compile(pod)
+	if p.Demands, err = compile(pod); err == nil && waits {
+		p.Demands = p.Demands.Needing(diskOf(pod))
+	}
 	return p, err
 }
 
@@ -225,6 +227,12 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 // a guess too.
 func (v *View) guessed(pod *corev1.Pod) bool {
 	return runtimes.EstimateOf(pod, v.learned, runtimes.Default).Source == runtimes.FromDefault
+}
+
+// diskOf returns the ephemeral storage that a pod requests, in bytes. Plans of moves do not consider it: see pinned.
+func diskOf(pod *corev1.Pod) int64 {
+	_, _, others := constraint.Requests(pod)
+	return others[corev1.ResourceEphemeralStorage]
 }
 
 // Node completes n with the state of the node in the API: what pods can use, its phase, its pods.
@@ -238,7 +246,10 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	if _, is := Ready(node); !is || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
 		n.Phase = cluster.Leaving
 	}
+	total := allocatable.StorageEphemeral().Value()
+	n.Host.Disk = &constraint.Disk{Total: total, Free: total}
 	for _, pod := range v.onNode[node.Name] {
+		n.Host.Disk.Free -= diskOf(pod)
 		if class.EveryNode(pod) {
 			size, _ := Requests(pod)
 			n.Capacity = n.Capacity.Minus(size)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -143,9 +145,20 @@ func (c *Config) exchange(limit int, planned cluster.Plan) moves.ExchangeConfig 
 	}
 }
 
-// request returns a request for machines within the limits.
-func (c *Config) request(pods []purchase.Pod, nodes []purchase.ExistingNode, flavors []cluster.Flavor, options purchase.MixOptions) purchase.Request {
-	return purchase.Request{Pods: pods, Nodes: nodes, Flavors: flavors, Limits: c.Limits, Stop: c.Stop, Options: options}
+// request returns a request for machines of a state, within the limits.
+func (c *Config) request(s *cluster.State, pods []purchase.Pod, nodes []purchase.ExistingNode, flavors []cluster.Flavor, options purchase.MixOptions) purchase.Request {
+	return purchase.Request{Pods: pods, Nodes: nodes, Flavors: flavors, Zones: machinesByZone(s), Limits: c.Limits, Stop: c.Stop, Options: options}
+}
+
+// machinesByZone counts the machines of fleets, the existing and the ordered ones.
+func machinesByZone(s *cluster.State) map[string]int {
+	counts := map[string]int{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Flavor != "" && n.Host != nil {
+			counts[n.Host.Labels[corev1.LabelTopologyZone]]++
+		}
+	}
+	return counts
 }
 
 // underUsedBelow returns the utilisation, from 0 to 1, below which a machine is under-used.

@@ -164,7 +164,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if o.Exhausted != "" {
 		flavors = nil
 	}
-	request := o.request(asking, f.left(classes), flavors, mixOptions(s))
+	request := o.request(s, asking, f.left(classes), flavors, mixOptions(s))
 	d.Plan = purchase.Supercargo(d.postpone(s, &alone, o, f, request))
 	d.giveUpLate(late, promised)
 	d.assignedElsewhere(s)

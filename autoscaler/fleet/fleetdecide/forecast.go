@@ -426,7 +426,7 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 			more = append(more, p)
 		}
 	}
-	larger := purchase.Supercargo(o.request(more, nil, flavors, mixOptions(s)))
+	larger := purchase.Supercargo(o.request(s, more, nil, flavors, mixOptions(s)))
 	if slices.ContainsFunc(larger.Unplaceable, func(u purchase.Unplaceable) bool { return !isExpected(u.Pod) }) {
 		return
 	}

@@ -124,7 +124,7 @@ func refusals(n *cluster.Node) func(*cluster.Pod) string {
 	if n.Host == nil {
 		return func(*cluster.Pod) string { return "" }
 	}
-	host := *n.Host
+	host := *n.Host.Emptied()
 	host.Taints = slices.DeleteFunc(slices.Clone(host.Taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
 	known := map[*constraint.Pod]string{nil: ""}
 	return func(p *cluster.Pod) string {

@@ -208,7 +208,7 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 		}
 	}
 	config := o.exchange(budget, cluster.Plan{Release: d.Release, Drains: d.Drains})
-	proposed := moves.Exchange(s, config, buyer(o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
+	proposed := moves.Exchange(s, config, buyer(s, o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
 	flavorOf, nodes := make(map[string]string, len(s.Nodes)), make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
 		flavorOf[s.Nodes[i].Name], nodes[s.Nodes[i].Name] = s.Nodes[i].Flavor, &s.Nodes[i]
@@ -248,9 +248,9 @@ func paidBeyond(s *cluster.State, e *cluster.Exchange, nodes map[string]*cluster
 const exchangeEffort = 400_000
 
 // buyer plans the machines of an exchange like those for pending pods.
-func buyer(o FleetOptions, options purchase.MixOptions) moves.Buyer {
+func buyer(s *cluster.State, o FleetOptions, options purchase.MixOptions) moves.Buyer {
 	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
-		r := o.request(nil, nil, nil, options)
+		r := o.request(s, nil, nil, nil, options)
 		classes := map[class.Class]bool{}
 		for i := range pods {
 			r.Pods = append(r.Pods, purchase.PodOf(&pods[i]))

@@ -229,10 +229,10 @@ func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*cat
 	return chosen, nil
 }
 
-// flavor returns the flavor of an offer without a MachineDeployment. It equals that of the MachineDeployment that would
-// be created.
-func (o *offer) flavor() provider.Flavor {
-	return flavor(o.deployment("", 0), &template{}, nil)
+// flavor returns the flavor of an offer without a MachineDeployment, for machines in a region. It equals that of the
+// MachineDeployment that would be created.
+func (o *offer) flavor(region string) provider.Flavor {
+	return flavor(o.deployment("", 0), &template{region: region}, nil)
 }
 
 // deployment returns the MachineDeployment of an offer, for a fleet.
@@ -305,7 +305,11 @@ func (o *offer) annotations() map[string]string {
 	if o.of.MachineType != "" {
 		labels = append(labels, v1alpha1.LabelMachineType+"="+o.of.MachineType)
 	}
-	if more := found[annotationLabels]; more != "" {
+	more := found[annotationLabels]
+	if len(o.model.spec.FailureDomains) > 1 {
+		more = withoutZones(more) // the model states one zone for all of them
+	}
+	if more != "" {
 		labels = append([]string{more}, labels...) // the last value of a key counts
 	}
 	found[annotationLabels] = strings.Join(labels, ",")
@@ -334,7 +338,7 @@ const retired = "its template, the instance types or the catalogue have changed 
 // created for it earlier.
 func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) ([]provider.Flavor, error) {
 	all := make([]provider.Flavor, 0, len(p.offered))
-	made := make(map[string]bool, len(deployments))
+	made, region := make(map[string]bool, len(deployments)), regionOf(p.nodes)
 	for i := range deployments {
 		d := &deployments[i]
 		made[d.Name] = true
@@ -346,7 +350,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 		if err != nil {
 			return nil, err
 		}
-		f := p.withMachines(d, t, machines[d.Name])
+		f := p.withMachines(d, t.in(region), machines[d.Name])
 		if o == nil {
 			f.Problem, f.Unsized = cmp.Or(f.Problem, retired), false
 		} else {
@@ -356,7 +360,7 @@ func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.Machin
 	}
 	for name, o := range p.offered {
 		if !made[name] {
-			all = append(all, o.flavor())
+			all = append(all, o.flavor(region))
 		}
 	}
 	slices.SortFunc(all, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })

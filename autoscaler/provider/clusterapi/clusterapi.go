@@ -144,13 +144,14 @@ func (p *Provider) split(selected []clusterv1.MachineDeployment) (own, others []
 // flavorsNamed returns the flavors of MachineDeployments that the spec selects, and of names that cannot be used.
 func (p *Provider) flavorsNamed(ctx context.Context, deployments, others []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) ([]provider.Flavor, error) {
 	var all []provider.Flavor
+	region := regionOf(p.nodes)
 	for i := range deployments {
 		d := &deployments[i]
 		t, err := p.templates.of(ctx, p.live, d)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, p.withMachines(d, t, machines[d.Name]))
+		all = append(all, p.withMachines(d, t.in(region), machines[d.Name]))
 	}
 	for _, name := range p.spec.Names {
 		of := slices.IndexFunc(others, func(d clusterv1.MachineDeployment) bool { return d.Name == name })

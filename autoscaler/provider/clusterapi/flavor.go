@@ -319,8 +319,13 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	if t.instanceType != "" {
 		labels[corev1.LabelInstanceTypeStable] = t.instanceType
 	}
-	if zone := d.Spec.Template.Spec.FailureDomain; zone != "" {
+	pairs := r.pairs(annotationLabels)
+	region := cmp.Or(pairs[corev1.LabelTopologyRegion], t.region)
+	if zone := zoneOf(d.Spec.Template.Spec.InfrastructureRef.Kind, d.Spec.Template.Spec.FailureDomain, region); zone != "" {
 		labels[corev1.LabelTopologyZone] = zone
+	}
+	if node == nil && region != "" {
+		labels[corev1.LabelTopologyRegion] = region
 	}
 	if node != nil {
 		maps.Copy(labels, node.Labels)
@@ -328,7 +333,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 		taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
 	}
 	maps.Copy(labels, capilabels.GetManagedLabels(d.Spec.Template.Labels))
-	if pairs := r.pairs(annotationLabels); node == nil {
+	if node == nil {
 		maps.Copy(labels, pairs)
 		constraint.AddFollowing(labels)
 	}

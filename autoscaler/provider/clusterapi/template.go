@@ -77,6 +77,8 @@ type template struct {
 	arch, os string
 	// instanceType is that of the machines, of the kinds in instanceTypeFields; otherwise empty.
 	instanceType string
+	// region is that of the cluster; empty if it is unknown. It is not part of the infrastructure template.
+	region string
 }
 
 // of returns the template of a MachineDeployment, read from live unless it is cached.

@@ -20,6 +20,20 @@ type Host struct {
 	Unschedulable bool
 	// Residents are pods that always run on the host, such as those of DaemonSets.
 	Residents []Resident
+	// Disk is its ephemeral storage; nil if it is unknown.
+	Disk *Disk
+}
+
+// Disk is the ephemeral storage of a host, in bytes: what pods can request, and what they do not request yet.
+type Disk struct{ Total, Free int64 }
+
+// Emptied returns the host as it is without pods. It shares unchanged data with h.
+func (h *Host) Emptied() *Host {
+	empty := *h
+	if h.Disk != nil {
+		empty.Disk = &Disk{h.Disk.Total, h.Disk.Total}
+	}
+	return &empty
 }
 
 // NewHost returns the host of a node. It shares the node's labels and taints.

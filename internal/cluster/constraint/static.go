@@ -2,11 +2,13 @@ package constraint
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -22,6 +24,7 @@ type static struct {
 	tolerations   []corev1.Toleration
 	unschedulable bool // tolerates a cordoned host
 	unfit         []Unfit
+	disk          int64 // the bytes of ephemeral storage that it needs
 }
 
 // equals requires a label with one value.
@@ -57,8 +60,13 @@ func (s *static) admits(h *Host) string {
 	if s.affinity != nil && !s.affinity.matches(h) {
 		return s.affinity.reason
 	}
+	if h.Disk != nil && s.disk > h.Disk.Free {
+		return fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))
+	}
 	return s.unfitFor(h)
 }
+
+func bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
 
 // selects reports whether the host matches the pod's node selector and node affinity.
 func (s *static) selects(h *Host) bool {

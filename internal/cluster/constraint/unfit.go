@@ -3,6 +3,7 @@ package constraint
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -49,4 +50,26 @@ func (s *static) unfitFor(h *Host) string {
 		}
 	}
 	return ""
+}
+
+// Needing returns the pod with the additional constraint that this many bytes of ephemeral storage are free on its host.
+// Each pod is checked alone: of several pods that fit, the host may have room for only some. Equal pods with equal needs
+// give the same *Pod. Like [Pod.UnfitFor], it uses the compiler.
+func (p *Pod) Needing(disk int64) *Pod {
+	if disk <= 0 {
+		return p
+	}
+	k := newKey(32)
+	k.add("disk", strconv.FormatInt(disk, 10))
+	key := p.key + k.String()
+	if known := p.compiler.pods[key]; known != nil {
+		return known
+	}
+	static := *p.static
+	static.key += k.String()
+	static.disk = disk
+	needing := *p
+	needing.key, needing.static = key, &static
+	p.compiler.pods[key] = &needing
+	return &needing
 }

@@ -65,3 +65,31 @@ func TestPodsThatAreUnfitForTheSameAreTheSame(t *testing.T) {
 		t.Error("a pod that is unfit for an architecture does not demand the rest any more")
 	}
 }
+
+func TestAPodIsKeptAwayFromHostsWithTooLittleEphemeralStorage(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	plain := mustCompile(t, c, pod("a"))
+	needing := plain.Needing(20 << 30)
+	if plain.Needing(0) != plain || plain.Needing(20<<30) != needing || needing.Key() == plain.Key() || needing.StaticKey() == plain.StaticKey() {
+		t.Error("pods with equal needs are not the same, or those with different needs are")
+	}
+	on := func(total, free int64) *constraint.Host {
+		return &constraint.Host{Disk: &constraint.Disk{Total: total << 30, Free: free << 30}}
+	}
+	for name, tc := range map[string]struct {
+		pod  *constraint.Pod
+		host *constraint.Host
+		want string
+	}{
+		"just enough is free":      {needing, on(30, 20), ""},
+		"too little is free":       {needing, on(30, 19), "insufficient ephemeral-storage: it needs 20Gi of 19Gi that are free"},
+		"when the host is empty":   {needing, on(30, 19).Emptied(), ""},
+		"a pod that needs none":    {plain, on(0, 0), ""},
+		"a host that nobody knows": {needing, &constraint.Host{}, ""},
+		"and when that is empty":   {needing, (&constraint.Host{}).Emptied(), ""},
+	} {
+		if got := tc.pod.Admits(tc.host); got != tc.want {
+			t.Errorf("%s: it is kept away by %q, want %q", name, got, tc.want)
+		}
+	}
+}
