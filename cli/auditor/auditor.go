@@ -42,6 +42,7 @@ type Options struct {
 // Of returns the input of an audit of the objects.
 func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, error) {
 	withDaemons, derived := daemons(from)
+	withDaemons = apart(withDaemons)
 	w, err := world.Read(ctx, withDaemons, false)
 	if err != nil {
 		return nil, fmt.Errorf("read the objects: %w", err)

@@ -100,6 +100,12 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		{"a machine on demand of a type that is also sold as spot", fixtures.CloudNode("n", "both.large", label("karpenter.sh/capacity-type", "on-demand")), 150_000, ""},
 		{"Windows", fixtures.CloudNode("n", "m5.xlarge", label(corev1.LabelOSStable, "windows")), 0, "it runs windows"},
 		{"an instance type that nobody lists", fixtures.CloudNode("n", "z9.huge"), 0, "do not include instance type z9.huge"},
+		{"a virtual node of AKS", fixtures.CloudNode("n", "", label("type", "virtual-kubelet")), 0, "it is a virtual node, whose provider bills each pod"},
+		{"a virtual node with a taint alone", fixtures.CloudNode("n", "", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "virtual-kubelet.io/provider", Value: "azure", Effect: corev1.TaintEffectNoSchedule}}
+		}), 0, "it is a virtual node"},
+		{"a node of Fargate", fixtures.CloudNode("n", "", label("eks.amazonaws.com/compute-type", "fargate")), 0, "it is a virtual node"},
+		{"a virtual node with an annotation", fixtures.CloudNode("n", "", label("type", "virtual-kubelet"), annotated("0.05")), 50_000, ""},
 		{"no instance type", fixtures.CloudNode("n", ""), 0, "no label node.kubernetes.io/instance-type"},
 		{"a machine of nobody known", fixtures.CloudNode("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
 		{"a label that tells who sells it", fixtures.CloudNode("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},

@@ -35,27 +35,40 @@ type machine struct {
 
 // pool is the configured properties that nodes share: labels that pods refer to, and taints.
 type pool struct {
-	labels  map[string]string
-	taints  []corev1.Taint
-	nodes   []string
-	spot    bool
+	labels map[string]string
+	taints []corev1.Taint
+	nodes  []string
+	sort
 	static  packing.Size
 	statics int64
 }
 
+// sort is what machines for sale and pools have in common.
+type sort struct {
+	spot bool
+	// system is the operating system, as in GOOS.
+	system string
+}
+
+// sortOf returns the sort of a node.
+func sortOf(node *corev1.Node) sort { return sort{spot(node), systemOf(node)} }
+
 // readFlavors builds the flavors: every machine with the labels and taints of each pool of nodes,
 // in each zone if pods refer to zones. Spot machines are only for pools of spot machines, which have
-// no others.
+// no others, and likewise for operating systems.
 func (b *observer) readFlavors() {
 	honoured := b.honoured()
-	machines := map[bool][]machine{false: b.machines(honoured, false), true: b.machines(honoured, true)}
+	machines := map[sort][]machine{}
 	zones := b.zones(honoured)
 	pools := b.pools(honoured)
 	for i := range pools {
 		p := &pools[i]
+		if _, known := machines[p.sort]; !known {
+			machines[p.sort] = b.machines(honoured, p.sort)
+		}
 		p.static, p.statics = b.view.Static(p.nodes)
 		for _, zone := range zones {
-			for _, m := range machines[p.spot] {
+			for _, m := range machines[p.sort] {
 				b.addFlavor(m, p, i, zone, honoured)
 			}
 		}
@@ -65,7 +78,7 @@ func (b *observer) readFlavors() {
 // addFlavor adds a machine of a pool in a zone, minus the room of DaemonSet pods and static pods.
 func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string, honoured map[string]bool) {
 	labels := map[string]string{
-		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux),
+		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: p.system,
 	}
 	if m.labelled {
 		labels[corev1.LabelInstanceTypeStable], labels[corev1.LabelInstanceType] = m.name, m.name
@@ -221,8 +234,8 @@ func (b *observer) zones(honoured map[string]bool) []map[string]string {
 func (b *observer) pools(honoured map[string]bool) []pool {
 	byKey := map[string]*pool{}
 	for _, w := range b.workers {
-		p := &pool{labels: some(w.node, honoured, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), spot: spot(w.node)}
-		key := fmt.Sprint(p.labels, p.taints, p.spot)
+		p := &pool{labels: some(w.node, honoured, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), sort: sortOf(w.node)}
+		key := fmt.Sprint(p.labels, p.taints, p.sort)
 		if byKey[key] == nil {
 			byKey[key] = p
 		}
@@ -235,14 +248,14 @@ func (b *observer) pools(honoured map[string]bool) []pool {
 	return all
 }
 
-// machines returns the instance types that can be bought, as spot machines or on demand, sorted by
-// name: those of nodes, with the least room and the lowest price of their nodes, and those of the
-// market for architectures of nodes. Of the latter it omits machines that another of the same
+// machines returns the instance types of a sort that can be bought, sorted by name: those of nodes, with the least room
+// and the lowest price of their nodes, and those of the market for architectures of nodes, which has prices for Linux
+// only. Of the latter it omits machines that another of the same
 // architecture can replace at the same price or less, unless pods refer to labels of the type.
-func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
+func (b *observer) machines(honoured map[string]bool, of sort) []machine {
 	found := map[string]machine{}
 	sold := audit.OnDemand
-	if asSpot {
+	if of.spot {
 		sold = audit.Spot
 	}
 	for _, w := range b.workers {
@@ -252,7 +265,7 @@ func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
 			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, honoured, ofType),
 		}
-		if spot(w.node) != asSpot {
+		if sortOf(w.node) != of {
 			continue
 		}
 		if known, is := found[m.name]; is {
@@ -261,7 +274,11 @@ func (b *observer) machines(honoured map[string]bool, asSpot bool) []machine {
 		}
 		found[m.name] = m
 	}
-	for _, f := range b.forSale {
+	market := b.forSale
+	if of.system != string(corev1.Linux) {
+		market = nil
+	}
+	for _, f := range market {
 		price := b.pricer.sale(f, sold)
 		if _, is := found[f.Name]; is || price == nil || !b.archs[cmp.Or(f.Arch, "amd64")] || f.Size == (packing.Size{}) {
 			continue

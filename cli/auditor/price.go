@@ -126,12 +126,21 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		p.annotated++
 		return price, ""
 	}
+	if virtual(node) { // its size is no machine's: a node of Azure Container Instances states 10,000 CPUs
+		return 0, "it is a virtual node, whose provider bills each pod"
+	}
 	price, unpriced := p.byType(node)
 	if unpriced != "" && (p.PerCPU > 0 || p.PerGiB > 0) {
 		p.sized++
 		return p.bySize(node), ""
 	}
 	return price, unpriced
+}
+
+// virtual reports whether a node is no machine: one of a virtual kubelet or of Fargate.
+func virtual(node *corev1.Node) bool {
+	return node.Labels["type"] == "virtual-kubelet" || node.Labels["eks.amazonaws.com/compute-type"] == "fargate" ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "virtual-kubelet.io/provider" })
 }
 
 // byType returns the price of a node's instance type, or why it is unknown.
@@ -148,7 +157,7 @@ func (p *Pricer) byType(node *corev1.Node) (microDollars int64, unpriced string)
 		return 0, unknownSpot(kind)
 	}
 	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
-		return 0, "list prices are for Linux, and it runs " + os
+		return 0, fmt.Sprintf("list prices are for Linux, and it runs %s: set annotation %s to its price", os, v1alpha1.AnnotationPricePerHour)
 	}
 	list := provider(node)
 	if list == "" {

@@ -178,6 +178,9 @@ func TestANodeWithoutAnInstanceTypeIsPricedByCPUAndMemoryOnRequestAndNeverFree(t
 		t.Errorf("for sale is %+v, want a machine like the node, without the label that the node does not have", f)
 	}
 	// A price that is known goes before the default.
+	if n := observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000}}, fixtures.CloudNode("n", "", label("type", "virtual-kubelet"))).Nodes[0]; n.Unpriced == "" {
+		t.Errorf("the size of a virtual node is priced: $%d", n.MicroDollarsPerHour)
+	}
 	if n := observedWith(t, Options{Pricing: Pricing{PerCPU: 30_000}}, fixtures.CloudNode("n", "m5.xlarge")).Nodes[0]; n.MicroDollarsPerHour != 192_000 {
 		t.Errorf("m5.xlarge costs %d, want its list price", n.MicroDollarsPerHour)
 	}

@@ -207,8 +207,12 @@ func machinesOf(all []audit.Count) string {
 		}
 		names = append(names, fmt.Sprintf("%d %s", c.Count, name))
 	}
-	if more := len(spent) - mostMachines; more > 0 {
-		names = append(names, plural.Count(more, "other type"))
+	if len(spent) > mostMachines {
+		others := 0 // machines, as the other items count
+		for _, c := range spent[mostMachines:] {
+			others += c.Count
+		}
+		names = append(names, plural.Count(others, "other"))
 	}
 	return strings.Join(names, ", ")
 }

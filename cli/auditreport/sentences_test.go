@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -323,9 +324,11 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	manyNamespaces := say(many)
 	staying := of()
 	for i := range mostStays + 1 {
-		staying.Nodes = append(staying.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), "z9.huge"))
+		staying.Nodes = append(staying.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), fmt.Sprint("z", i, ".huge")))
 	}
 	manyUnpriced := say(staying)
+	similar := say(of(fixtures.CloudNode("a", "z1.huge"), fixtures.CloudNode("b", "z9.huge"), fixtures.CloudNode("c", "z9.huge"), fixtures.CloudNode("d", "z9.huge")))
+	virtual := say(of(xlarge("a"), xlarge("b", labelled("type", "virtual-kubelet"))))
 	manyHolds := of(xlarge("a"))
 	for i := range mostShown + 1 {
 		manyHolds.with(held(fmt.Sprint("p", i), "a"))
@@ -333,11 +336,6 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		manyHolds.Pods[i].Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("10m")
 	}
 	manyObstacles := say(manyHolds)
-	types := of()
-	for i := range mostMachines + 1 {
-		types.Nodes = append(types.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), fmt.Sprint("t", i), price("0.1")))
-	}
-	manyTypes := say(types)
 	cheap := say(of(xlarge("a", price("0.01"))).with(web("p", "a", cpu("3"))))
 	receives := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", cpu("1")), web("r", "a", cpu("1")), web("q", "b")))
 	notFound := func(incoming int) string {
@@ -403,7 +401,6 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"with bought machines of one type", control, base},
 		{"on the cheapest machines found", base, unpriced},
 		{"lower bound of any machines", base, unpriced},
-		{"other type", manyTypes, base},
 		{"Requested: %s of CPU, %s of memory, %s of pods.", base, unpriced},
 		{" Usage is unknown: no measurements of these nodes were read.", base, measured},
 		{" Used: %s of CPU, %s of memory", measured, base},
@@ -473,7 +470,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"%s of %s in %s %s the list prices of %s, as --region states.", selected, region},
 		{"No list prices of %s in %s are included: %s there %s those of %s; --region selects another region, and --prices states yours.", region, selected},
 		{"an unknown region", say(of(xlarge("a", nowhere)).with(web("p", "a"))), region},
-		{"list prices are for Linux, and it runs ", say(of(xlarge("a", labelled(corev1.LabelOSStable, "windows"))).with(web("p", "a"))), base},
+		{"list prices are for Linux, and it runs %s: set annotation %s to its price", say(of(xlarge("a", labelled(corev1.LabelOSStable, "windows"))).with(web("p", "a"))), base},
 		{"its cloud provider is unknown: it has neither a provider ID nor a label of AWS, Azure or Google Cloud", say(of(xlarge("a", nobodys)).with(web("p", "a"))), base},
 		{"the list prices of %s in %s do not include instance type %s", unpriced, base},
 		{"it has no label ", untyped, sized},
@@ -507,7 +504,10 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"their nodes", say(of(xlarge("a")).with(web("p", "a", claiming), web("q", "a", claiming))), claims},
 		{"The prices of spot machines do not include interruptions.", discounted, base},
 
+		{"it is a virtual node, whose provider bills each pod", virtual, base},
+
 		// What is not shown.
+		{" (and %d like it)", similar, manyUnpriced},
 		{"  ... and %d more, which -o json lists.\n", manyUnpriced, unpriced},
 		{"... and %d more, which -o json lists.\n", manyNamespaces, base},
 		{"and %d more, which -o json lists", manyObstacles, base},
@@ -523,4 +523,19 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		"WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT":        "a header",
 		"THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES":                                "a header",
 	})
+}
+
+func TestNodesAndTypesThatALineDoesNotNameAreCounted(t *testing.T) {
+	huge := func(name, kind string) corev1.Node { return fixtures.CloudNode(name, kind) }
+	if got := of(huge("a", "z1.huge"), huge("b", "z9.huge"), huge("c", "z9.huge"), huge("d", "z9.huge")).said(t); !strings.Contains(got, "\n  b (and 2 like it): the list prices of aws in us-east-1 do not include instance type z9.huge\n  a: ") {
+		t.Errorf("the nodes without a price are not grouped by reason, the most first:\n%s", got)
+	}
+	s := of()
+	for i := range mostMachines + 2 {
+		s.Nodes = append(s.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), fmt.Sprint("t", i), price("0.1")))
+	}
+	s.Nodes = append(s.Nodes, fixtures.CloudNode("n9", fmt.Sprint("t", mostMachines+1), price("0.001")))
+	if got := s.said(t); !strings.Contains(got, "1 t5, 3 others\n") {
+		t.Errorf("the machines of other types are not counted:\n%s", got)
+	}
 }

@@ -156,10 +156,32 @@ func (b *table) stays(heading string, all []audit.Stay) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s:\n", heading)
-	for _, s := range all[:min(len(all), mostStays)] {
-		fmt.Fprintf(b, "  %s: %s\n", s.Node, s.Reason)
+	groups := byReason(all)
+	more := len(all)
+	for _, g := range groups[:min(len(groups), mostStays)] {
+		name := g[0].Node
+		if n := len(g) - 1; n > 0 {
+			name += fmt.Sprintf(" (and %d like it)", n)
+		}
+		fmt.Fprintf(b, "  %s: %s\n", name, g[0].Reason)
+		more -= len(g)
 	}
-	if more := len(all) - mostStays; more > 0 {
+	if more > 0 {
 		fmt.Fprintf(b, "  ... and %d more, which -o json lists.\n", more)
 	}
+}
+
+// byReason groups nodes by reason, the largest group first, ties in the order of their first nodes.
+func byReason(all []audit.Stay) (groups [][]audit.Stay) {
+	at := map[string]int{}
+	for _, s := range all {
+		i, known := at[s.Reason]
+		if !known {
+			i, at[s.Reason] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], s)
+	}
+	slices.SortStableFunc(groups, func(a, b []audit.Stay) int { return cmp.Compare(len(b), len(a)) })
+	return groups
 }
