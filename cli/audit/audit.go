@@ -63,6 +63,8 @@ type Node struct {
 	// Stays is why the node remains in any purchase; empty if its pods can be placed on new
 	// machines. Its pods remain on it, and its free room is used.
 	Stays string
+	// Unready is whether the node is not ready. It accepts no pods, and its kubelet may not end those that it has.
+	Unready bool
 	// Use is its measured usage; nil if it is not measured.
 	Use *packing.Size
 }

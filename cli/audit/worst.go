@@ -70,6 +70,8 @@ func (c *scene) remedy(w *Worst, after moved) string {
 		return "nothing: it is empty and accepts no pods, and can be released now"
 	case w.Emptied && w.Pods == 0:
 		return "nothing: it is empty and can be released now"
+	case w.Emptied && n.Unready: // its kubelet ends no pods
+		return fmt.Sprintf("deleting the node, which is not ready: %s %s room on others", plural.Part(w.Pods, w.Pods, "pod"), plural.Form(w.Pods, "has", "have"))
 	case w.Emptied && w.Pods == 1:
 		return "moving its pod to a node that has room"
 	case w.Emptied:

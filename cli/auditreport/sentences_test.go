@@ -328,6 +328,8 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	manyUnpriced := say(staying)
 	similar := say(of(fixtures.CloudNode("a", "z1.huge"), fixtures.CloudNode("b", "z9.huge"), fixtures.CloudNode("c", "z9.huge"), fixtures.CloudNode("d", "z9.huge")))
+	notReady := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+	dead := say(of(xlarge("a"), xlarge("b", notReady)).with(web("p", "a"), web("q", "b", cpu("100m"))))
 	virtual := say(of(xlarge("a"), xlarge("b", labelled("type", "virtual-kubelet"))))
 	manyHolds := of(xlarge("a"))
 	for i := range mostShown + 1 {
@@ -504,6 +506,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"their nodes", say(of(xlarge("a")).with(web("p", "a", claiming), web("q", "a", claiming))), claims},
 		{"The prices of spot machines do not include interruptions.", discounted, base},
 
+		{"deleting the node, which is not ready: %s %s room on others", dead, base},
 		{"it is a virtual node, whose provider bills each pod", virtual, base},
 
 		// What is not shown.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -61,12 +62,28 @@ func (p PendingPods) writePods(w io.Writer) error {
 	all := slices.Clone(p.Pods)
 	slices.SortStableFunc(all, func(a, b Why) int { return cmp.Compare(b.Pending.WaitedSeconds, a.Pending.WaitedSeconds) })
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "POD\tPENDING FOR\tWHY\tWHAT IS DONE")
+	noFleets := all[0].Pending.NoFleets
+	if slices.ContainsFunc(all, func(w Why) bool { return w.Pending.NoFleets != noFleets }) {
+		noFleets = ""
+	}
+	fmt.Fprintln(t, "POD\tPENDING FOR\tWHY"+cell("WHAT IS DONE", noFleets == ""))
 	for _, pod := range all {
 		waited := time.Duration(pod.Pending.WaitedSeconds * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(t, "%s\t%v\t%s\t%s\n", pod.Name, waited, pod.Pending.line(), pod.Pending.doing())
+		fmt.Fprintf(t, "%s\t%v\t%s%s\n", pod.Name, waited, pod.Pending.line(), cell(pod.Pending.doing(), noFleets == ""))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || noFleets == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nFor each of them: %s\n", noFleets)
+	return err
+}
+
+// cell returns a further cell of a row, or nothing.
+func cell(text string, shown bool) string {
+	if !shown {
+		return ""
+	}
+	return "\t" + text
 }
 
 // line returns why a pod is pending, in a few words.
@@ -76,14 +93,9 @@ func (p *Pending) line() string {
 		return p.Held
 	case p.Scheduler == nil:
 		return "-"
-	case len(p.Scheduler.Reasons) == 0:
-		return p.Scheduler.Message
 	}
-	var parts []string
-	for _, t := range p.Scheduler.Reasons {
-		parts = append(parts, fmt.Sprintf("%d %s", t.Count, t.Reason))
-	}
-	return strings.Join(parts, ", ")
+	u, _ := status.ParseUnschedulable(p.Scheduler.Message)
+	return cmp.Or(strings.TrimSuffix(u.Sentence(), "."), u.Whole, p.Scheduler.Message)
 }
 
 // doing returns the action of the fleet that does most for the pod, in a few words.

@@ -320,8 +320,32 @@ func TestPendingPodsAreListedByHowLongTheyWait(t *testing.T) {
 	}
 	lines := strings.Split(text.String(), "\n")
 	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "There is no NodeFleet") ||
-		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "2 Insufficient cpu") {
+		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "All 2 nodes have too little free CPU") {
 		t.Errorf("the list is\n%s", text.String())
+	}
+}
+
+func TestThatThereIsNoNodeFleetIsSaidOnceForAllPendingPods(t *testing.T) {
+	says := func(message string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Status.Conditions[0].Message = message }
+	}
+	a := fixtures.Pod("a", 4000, 1<<30, unschedulable, says("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."))
+	b := fixtures.Pod("b", 4000, 1<<30, unschedulable, says("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"))
+	c := fixtures.Pod("c", 4000, 1<<30, unschedulable, says("the scheduler of others is out of order"))
+	list := PendingPods{Pods: []Why{explained(t, a, nil), explained(t, b, nil), explained(t, c, nil)}}
+	var text strings.Builder
+	if err := list.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := `POD        PENDING FOR  WHY
+default/a  1m0s         All 2 nodes lack the labels that the pod selects nodes by
+default/b  1m0s         pod has unbound immediate PersistentVolumeClaims
+default/c  1m0s         the scheduler of others is out of order
+
+For each of them: There is no NodeFleet, so Supercargo buys no machine for it.
+`
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

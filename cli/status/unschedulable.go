@@ -17,9 +17,15 @@ type Unschedulable struct {
 	// Nodes is the number of nodes, and Reasons why they do not suit, the most frequent first. A node may have several.
 	Nodes   int
 	Reasons []NodeReason
+	// Whole is the reason if it is about no node in particular, such as a volume claim that does not exist.
+	Whole string
 	// Preemption is what the message says about preemption.
 	Preemption string
 }
+
+// noState is what the PostFilter of kube-scheduler's plugin DynamicResources adds if another plugin has rejected the pod
+// before the plugin's PreFilter: the state of that is not found. It says nothing about the pod.
+const noState = "not found"
 
 // NodeReason is a reason of kube-scheduler, with the number of nodes that have it.
 type NodeReason struct {
@@ -46,7 +52,9 @@ func ParseUnschedulable(message string) (u Unschedulable, is bool) {
 	if _, preemption, is := strings.Cut(after, "preemption: "); is {
 		after = preemption
 	}
-	u.Preemption = strings.TrimSuffix(strings.TrimSpace(after), ".")
+	if u.Preemption = strings.TrimSuffix(strings.TrimSpace(after), "."); u.Preemption == noState {
+		u.Preemption = ""
+	}
 	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
 	for part := range strings.SplitSeq(text, ", ") {
 		m := counted.FindStringSubmatch(part)
@@ -58,6 +66,9 @@ func ParseUnschedulable(message string) (u Unschedulable, is bool) {
 		}
 		n, _ := strconv.Atoi(m[1])
 		u.Reasons = append(u.Reasons, NodeReason{n, m[2]})
+	}
+	if len(u.Reasons) == 0 {
+		u.Whole = text
 	}
 	slices.SortStableFunc(u.Reasons, func(a, b NodeReason) int { return cmp.Compare(b.Nodes, a.Nodes) })
 	return u, true
@@ -121,6 +132,7 @@ var knownReasons = []struct{ text, one, many string }{
 	{"untolerated taint", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
 	{"had taints that the pod didn't tolerate", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
 	{"didn't match Pod's node affinity/selector", "lacks the labels that the pod selects nodes by", "lack the labels that the pod selects nodes by"},
+	{"didn't satisfy plugin(s) [NodeAffinity]", "is not the node that the pod's affinity names", "are not the node that the pod's affinity names"},
 	{"didn't match pod topology spread constraints", "would break the pod's topology spread constraints", "would break the pod's topology spread constraints"},
 	{"didn't satisfy existing pods anti-affinity rules", "runs a pod whose anti-affinity excludes the pod", "run pods whose anti-affinity excludes the pod"},
 	{"didn't match pod anti-affinity rules", "is excluded by the pod's anti-affinity", "are excluded by the pod's anti-affinity"},

@@ -16,6 +16,8 @@ func TestMessagesOfTheSchedulerInShort(t *testing.T) {
 		{"0/9 nodes are available: 3 node(s) had untolerated taint {dedicated: db}, 6 node(s) didn't match Pod's node affinity/selector.", "Of 9 nodes, 6 lack the labels that the pod selects nodes by and 3 have a taint that the pod does not tolerate."},
 		{"0/9 nodes are available: 1 Insufficient cpu, 2 Insufficient memory, 3 Too many pods, 4 node(s) were unschedulable, 5 node(s) didn't have free ports for the requested pod ports.",
 			"Of 9 nodes, 5 have the host port in use, 4 are cordoned, 3 run as many pods as they may and 2 other reasons apply to fewer nodes."},
+		{"0/8 nodes are available: 1 Insufficient cpu, 7 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+			"Of 8 nodes, 7 are not the node that the pod's affinity names and 1 has too little free CPU."},
 		{"0/2 nodes are available: 2 node(s) are of the wrong colour.", "All 2 nodes are refused: are of the wrong colour."},
 		{"0/2 nodes are available: persistentvolumeclaim \"data\" not found.", ""},
 		{"0/2 nodes are available: .", ""},
@@ -25,6 +27,21 @@ func TestMessagesOfTheSchedulerInShort(t *testing.T) {
 		u, _ := ParseUnschedulable(tc.message)
 		if got := u.Sentence(); got != tc.want {
 			t.Errorf("%s\n got %q\nwant %q", tc.message, got, tc.want)
+		}
+	}
+}
+
+func TestAMessageAboutNoNodeInParticularIsReadWithoutItsFrame(t *testing.T) {
+	for _, tc := range []struct{ message, whole, preemption string }{
+		{"0/8 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found", "pod has unbound immediate PersistentVolumeClaims", ""},
+		{`0/8 nodes are available: persistentvolumeclaim "data" not found. not found`, `persistentvolumeclaim "data" not found`, ""},
+		{"0/8 nodes are available: request r: device class a.b does not exist. no new claims to deallocate, preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.",
+			"request r: device class a.b does not exist", "0/8 nodes are available: 8 Preemption is not helpful for scheduling"},
+		{"0/8 nodes are available: 8 Insufficient cpu.", "", ""},
+		{"0/8 nodes are available: 1 Insufficient cpu, a, b.", "", ""},
+	} {
+		if u, _ := ParseUnschedulable(tc.message); u.Whole != tc.whole || u.Preemption != tc.preemption {
+			t.Errorf("%s\n got %q, preemption %q\nwant %q, preemption %q", tc.message, u.Whole, u.Preemption, tc.whole, tc.preemption)
 		}
 	}
 }

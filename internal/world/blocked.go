@@ -66,6 +66,8 @@ func (v *volumes) blocks(claim *corev1.PersistentVolumeClaim) string {
 	className := volumehelpers.GetPersistentVolumeClaimClass(claim)
 	class := v.classes[className]
 	switch {
+	case className == "" && claim.Spec.StorageClassName == nil:
+		return fmt.Sprintf("volume claim %s is not bound and names no StorageClass: mark a StorageClass as the default, or create a volume that it matches", name)
 	case className == "":
 		return fmt.Sprintf("volume claim %s is not bound and names no StorageClass: create a volume that it matches", name)
 	case class == nil:

@@ -59,7 +59,7 @@ func stored(pods ...corev1.Pod) *World {
 	}
 	for _, c := range []*corev1.PersistentVolumeClaim{
 		of("late", claim("late", "")), of("late-b", claim("late-b", "")), of("now", claim("now", "")), of("hand", claim("hand", "")), of("local", claim("local", "")),
-		of("no-class", claim("", "")), of("typo-class", claim("typo", "")), of("lost", claim("now", "gone")), of("affine", claim("now", "affine")),
+		of("no-class", claim("", "")), of("default-class", claim("", ""), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil }), of("typo-class", claim("typo", "")), of("lost", claim("now", "gone")), of("affine", claim("now", "affine")),
 		of("labelled", claim("now", "labelled")), of("named", claim("now", "labelled"), func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }),
 		of("leaving", claim("late", ""), func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} }),
 		of("sole", claim("now", "labelled"), func(c *corev1.PersistentVolumeClaim) {
@@ -115,6 +115,7 @@ func TestEachClaimSaysWhyItKeepsItsPodFromAllNodes(t *testing.T) {
 		{"one whose volume is gone", claiming("lost"), "bound to volume gone, which does not exist"},
 		{"one that is being deleted", claiming("leaving"), "volume claim leaving is being deleted"},
 		{"one that names a volume that is not bound to it", claiming("named"), "names volume labelled and is not bound to it"},
+		{"one that waits for a default class", claiming("default-class"), "names no StorageClass: mark a StorageClass as the default, or create a volume"},
 		{"one without a class", claiming("no-class"), "names no StorageClass: create a volume that it matches"},
 		{"one of a class that is missing", claiming("typo-class"), "its StorageClass typo does not exist"},
 		{"one of a class without provisioner", claiming("hand"), "create a volume of StorageClass hand that it matches"},
