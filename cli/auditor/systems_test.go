@@ -3,7 +3,9 @@ package auditor
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/objects"
@@ -59,5 +61,23 @@ func TestNoListPriceOfLinuxIsAskedForAMachineOfWindows(t *testing.T) {
 	}
 	if l := systems["linux"]; !l["m5.xlarge"] || len(l) < 10 {
 		t.Errorf("machines of Linux: %v, want those of the price list", l)
+	}
+}
+
+func TestDaemonSetsTakeTheirRoomOfMachinesOfEachOperatingSystem(t *testing.T) {
+	o := mixed()
+	for _, system := range []string{"linux", "windows"} {
+		agent := podOf("agent", "")
+		spec := agent.Spec
+		spec.NodeSelector = map[string]string{corev1.LabelOSStable: system}
+		o.Daemons = append(o.Daemons, appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "agent-" + system}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+		})
+	}
+	in := observed(t, o, priceOf("win.large", 50_000, nil))
+	for _, f := range in.Flavors {
+		if f.InstanceType == "m5.xlarge" && f.Size.MilliCPU != 3420 || f.InstanceType == "win.large" && f.Host.Labels[corev1.LabelOSStable] == "windows" && f.Size.MilliCPU != 3420 {
+			t.Errorf("%s has %d thousandths of a CPU for pods, want 3,920 less the 500 of one DaemonSet", f.Name, f.Size.MilliCPU)
+		}
 	}
 }
