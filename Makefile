@@ -400,6 +400,11 @@ POLICIES_LAST     ?= 6m
 bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
 	$(measure) replicas --binary $(BIN)/autoscaler --policies $(POLICIES) --interval $(POLICIES_INTERVAL) --lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
 
+ROUND_FLAGS ?=
+
+bench-round: | $(DIST) ## Measure one round of a NodeFleet on 1,000 and 5,000 nodes (ROUND_FLAGS=--help); JSON in dist/round.json.
+	$(measure) round $(ROUND_FLAGS) | tee $(DIST)/round.json
+
 PLAN_ROUNDS ?= 3
 
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/test/measure/dump"
 	"supercargo.dev/supercargo/test/measure/plan"
 	"supercargo.dev/supercargo/test/measure/replicas"
+	"supercargo.dev/supercargo/test/measure/round"
 	"supercargo.dev/supercargo/test/measure/scheduler"
 )
 
@@ -25,7 +26,7 @@ func main() {
 	klog.SetLogger(logr.Discard())
 	root := &cobra.Command{Use: "measure", Short: "Measure programs and policies", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(simulateCommand(), probeCommand(), sensitivityCommand(), consolidationCommand(),
-		autoscalers.Command(), dump.Command(), plan.Command(), replicas.Command(), scheduler.Command())
+		autoscalers.Command(), dump.Command(), plan.Command(), replicas.Command(), round.Command(), scheduler.Command())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
