@@ -62,7 +62,7 @@ func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 	r.spare--
 	r.bought[best.Name]++
 	r.budget.spend(len(n.Pods))
-	r.byName[n.Name].leaving = true
+	r.setLeaving(r.byName[n.Name], true)
 	reason := fmt.Sprintf("%.0f%% utilised, and %s holds %s for less", 100*r.config.Utilization(n), best.Name, plural.Part(len(n.Pods), len(n.Pods), "pod"))
 	return cluster.Drain{
 		Node: n.Name, Method: r.config.Method, Reason: reason,

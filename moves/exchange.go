@@ -2,6 +2,7 @@ package moves
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -98,18 +99,22 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // Cost: O(n) for each pod of a set, for n nodes; at most 256 sets per exchange and 2048 in total. What remains is found
 // in the next round. The buyer is not called if even machines without waste would not pay.
 func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange {
-	if c.Horizon <= 0 {
-		return nil // nothing can be saved in no time
-	}
-	x := newExchanger(s, c, buy)
-	var done []cluster.Exchange
-	for {
-		best := x.best()
-		if best == nil {
-			return done
+	return slices.Collect(Exchanges(s, c, buy))
+}
+
+// Exchanges yields the result of [Exchange] one by one. What the caller does not ask for is not searched.
+func Exchanges(s *cluster.State, c ExchangeConfig, buy Buyer) iter.Seq[cluster.Exchange] {
+	return func(yield func(cluster.Exchange) bool) {
+		if c.Horizon <= 0 {
+			return // nothing can be saved in no time
 		}
-		x.apply(best)
-		done = append(done, x.exchange(best))
+		x := newExchanger(s, c, buy)
+		for best := x.best(); best != nil; best = x.best() {
+			x.apply(best)
+			if !yield(x.exchange(best)) {
+				return
+			}
+		}
 	}
 }
 
@@ -168,7 +173,7 @@ func (x *exchanger) reserve(plan cluster.Plan) {
 	}
 	for _, r := range plan.Release {
 		if room := x.byName[r.Node]; room != nil {
-			room.leaving = true
+			x.setLeaving(room, true)
 		}
 	}
 	for _, d := range plan.Drains {
@@ -178,7 +183,7 @@ func (x *exchanger) reserve(plan cluster.Plan) {
 		}
 		if d.Replacement != nil { // until it is ready, the pods stay
 			order(*d.Replacement)
-			from.leaving = true
+			x.setLeaving(from, true)
 			x.budget.spend(len(from.node.Pods))
 			x.added[from.at] = from.node.Pods
 			continue

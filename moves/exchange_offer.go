@@ -116,7 +116,7 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 	t := &trial{planning: x.planning, saved: map[int]room{}, waiting: waiting}
 	for _, n := range set {
 		from := x.byName[n.Name]
-		from.leaving = true
+		x.setLeaving(from, true)
 		t.from = append(t.from, from)
 		for i := range n.Pods {
 			if !t.waits(&n.Pods[i]) {

@@ -7,8 +7,8 @@
 // cost.go has what a move costs and saves. A round of the planner: planner.go (the plan), candidates.go (which nodes
 // may be drained), drain.go (how one node is drained), explain.go (why the others stay). Exchanges: exchange.go,
 // exchange_sets.go (which machines), exchange_offer.go (for which others). Moves of single pods to machines that suit
-// them better: transfer.go. All use round.go (the room that is left), trial.go (a placement that can be undone), ways.go
-// (how a pod may leave), rules.go (where a pod may run) and budget.go.
+// them better: transfer.go. All use round.go (the room that is left), trial.go (a placement that can be undone),
+// targets.go (the best room for a pod), ways.go (how a pod may leave), rules.go (where a pod may run) and budget.go.
 package moves
 
 import (
@@ -145,7 +145,7 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 			r.note(n, "its free room is reserved for pod %s", room.promised.Name)
 		case len(n.Pods) == 0:
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
-			room.leaving = true
+			r.setLeaving(room, true)
 		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
 			r.note(n, "the limit of %s is reached", plural.Count(p.config.Limit, "machine"))
 		case r.budget.spent():

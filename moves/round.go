@@ -23,6 +23,8 @@ type planning struct {
 	// risk is the probability that a migration fails, 0 without Worthwhile.
 	risk   float64
 	budget *allowance
+	// targets finds rooms; nil before the first search.
+	targets *targets
 }
 
 // room is the room left on a node.

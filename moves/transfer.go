@@ -317,6 +317,7 @@ func (b *improvement) take(c *candidate, to *room) {
 	to.Free = to.Free.Minus(c.pod.Size)
 	to.pods++
 	c.from.pods--
+	b.targets.touch(to)
 	b.rules.remove(&c.pod, c.from.at)
 	b.rules.place(&c.pod, to.at)
 	b.rules.commit()

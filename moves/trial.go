@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // trial is the drain of some nodes while it is being planned. Their pods take room from the round until rollback
@@ -48,7 +46,7 @@ func (r *planning) try(nodes ...*cluster.Node) *trial {
 	t := &trial{planning: r, saved: map[int]room{}}
 	for _, n := range nodes {
 		from := r.byName[n.Name]
-		from.leaving = true
+		r.setLeaving(from, true)
 		t.from = append(t.from, from)
 		r.rules.removeAll(n, from.at)
 	}
@@ -58,7 +56,7 @@ func (r *planning) try(nodes ...*cluster.Node) *trial {
 // tryMoving begins a trial in which some pods of a node move and the others stay.
 func (r *planning) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	from := r.byName[n.Name]
-	from.leaving = true
+	r.setLeaving(from, true)
 	for i := range pods {
 		r.rules.remove(&pods[i], from.at)
 	}
@@ -82,11 +80,12 @@ func (r *planning) leavers(n *cluster.Node) []cluster.Pod {
 // rollback restores the round as it was before the trial.
 func (t *trial) rollback() {
 	for _, from := range t.from {
-		from.leaving = false
+		t.setLeaving(from, false)
 	}
 	for _, m := range t.moved {
 		if was, ok := t.saved[m.to.at]; ok {
 			*m.to = was
+			t.targets.touch(m.to)
 		}
 	}
 	t.rules.rollback()
@@ -131,27 +130,6 @@ func (t *trial) pass(how fillMode) (again bool) {
 	return again
 }
 
-// target returns the best room for the pod, or nil. retriable means that there is a room that only constraints between
-// pods reject.
-func (t *trial) target(pod *cluster.Pod, how fillMode) (best *room, retriable bool) {
-	prefer := packing.CompareFit
-	if pod.Class == class.Batch && t.config.Cycle > 0 {
-		prefer = packing.CompareTimeBin(pod.Runtime, t.config.Cycle)
-	}
-	for _, to := range t.rooms {
-		if !to.accepts() || !to.holds(pod) || best != nil && prefer(to.Node, best.Node) >= 0 || !t.rules.suits(pod, to) ||
-			how == withinStay && t.until(pod) > to.stay {
-			continue
-		}
-		if t.rules.conflict(pod, to.at) != "" {
-			retriable = true
-			continue
-		}
-		best = to
-	}
-	return best, retriable
-}
-
 // put places a pod in a room.
 func (t *trial) put(pod cluster.Pod, to *room) {
 	if _, ok := t.saved[to.at]; !ok {
@@ -161,6 +139,7 @@ func (t *trial) put(pod cluster.Pod, to *room) {
 	to.Remaining = max(to.Remaining, pod.Runtime+t.lost(&pod))
 	to.stay = max(to.stay, t.until(&pod))
 	to.pods++
+	t.targets.touch(to)
 	t.rules.place(&pod, to.at)
 	t.moved = append(t.moved, moved{pod, to})
 }

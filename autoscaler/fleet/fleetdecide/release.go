@@ -208,23 +208,23 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 		}
 	}
 	config := o.exchange(budget, cluster.Plan{Release: d.Release, Drains: d.Drains})
-	proposed := moves.Exchange(s, config, buyer(s, o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
+	proposed := moves.Exchanges(s, config, buyer(s, o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
 	flavorOf, nodes := make(map[string]string, len(s.Nodes)), make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
 		flavorOf[s.Nodes[i].Name], nodes[s.Nodes[i].Name] = s.Nodes[i].Flavor, &s.Nodes[i]
 	}
-	for i := range proposed {
-		if early := paidBeyond(s, &proposed[i], nodes); early > longPaid {
+	for e := range proposed {
+		if early := paidBeyond(s, &e, nodes); early > longPaid {
 			d.wake(early - longPaid)
 			continue
 		}
 		gone, allowed := map[string]int{}, true
-		for _, node := range proposed[i].Nodes {
+		for _, node := range e.Nodes {
 			gone[flavorOf[node]]++
 			allowed = allowed && gone[flavorOf[node]] <= o.Spare[flavorOf[node]]
 		}
 		if allowed {
-			d.Exchange = &proposed[i]
+			d.Exchange = &e
 			return
 		}
 	}
