@@ -68,11 +68,11 @@ func lines(r *nodequery.Report) []string {
 	var all []string
 	for _, m := range r.MachineTypes {
 		all = append(all, fmt.Sprintf("%s: %d/%d nodes, %d pods | cpu %s | GiB %s | finish %s %s", m.MachineType, m.Ready, m.Nodes, m.Pods,
-			room(m.CPU, 1), room(m.Memory, 1<<30), clock(m.Finish), number(m.RemainingSeconds)))
+			room(m.CPU.Resource, 1), room(m.Memory.Resource, 1<<30), clock(m.Finish), number(m.RemainingSeconds)))
 	}
 	for _, n := range r.Nodes {
 		all = append(all, fmt.Sprintf("%s of %s: %s, %d pods | cpu %s | GiB %s | finish %s %s | came %s went %s, %v", n.Name, n.MachineType, n.State, n.Pods,
-			room(n.CPU, 1), room(n.Memory, 1<<30), clock(n.Finish), number(n.RemainingSeconds), clock(n.Came), clock(n.Went), time.Duration(n.ThereSeconds)*time.Second))
+			room(n.CPU.Resource, 1), room(n.Memory.Resource, 1<<30), clock(n.Finish), number(n.RemainingSeconds), clock(n.Came), clock(n.Went), time.Duration(n.ThereSeconds)*time.Second))
 	}
 	return all
 }
@@ -244,7 +244,7 @@ func TestWhatNobodyCanHaveIsPassedOver(t *testing.T) {
 		if n.Name == "good" {
 			want = "1 1 1 1 1 pods"
 		}
-		if got := fmt.Sprintf("%s %d pods", room(n.CPU, 1), n.Pods); got != want || (n.Finish != nil) != (n.Name == "good") {
+		if got := fmt.Sprintf("%s %d pods", room(n.CPU.Resource, 1), n.Pods); got != want || (n.Finish != nil) != (n.Name == "good") {
 			t.Errorf("%s: %s, finish %v; want %s", n.Name, got, n.Finish, want)
 		}
 	}

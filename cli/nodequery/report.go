@@ -2,6 +2,7 @@ package nodequery
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -40,10 +41,9 @@ type Node struct {
 	MachineType string `json:"machineType"`
 	State       string `json:"state"`
 	// Pods is the number of pods that had not ended.
-	Pods int `json:"pods"`
-	// CPU is in cores and Memory in bytes.
-	CPU    Resource `json:"cpu"`
-	Memory Resource `json:"memory"`
+	Pods   int    `json:"pods"`
+	CPU    CPU    `json:"cpu"`
+	Memory Memory `json:"memory"`
 	Busy
 	// Came is the time of the first sample of the node, and Went is the first sample time
 	// after its last one: it came or went up to one step earlier. Came is nil if the node was
@@ -59,13 +59,40 @@ type Node struct {
 type MachineType struct {
 	MachineType string `json:"machineType"`
 	// Nodes, Ready and Pods are their numbers at the time At.
-	Nodes int `json:"nodes"`
-	Ready int `json:"ready"`
-	Pods  int `json:"pods"`
-	// CPU is in cores and Memory in bytes.
-	CPU    Resource `json:"cpu"`
-	Memory Resource `json:"memory"`
+	Nodes  int    `json:"nodes"`
+	Ready  int    `json:"ready"`
+	Pods   int    `json:"pods"`
+	CPU    CPU    `json:"cpu"`
+	Memory Memory `json:"memory"`
 	Busy
+}
+
+// CPU is in cores. JSON has each amount also with the unit in its name.
+type CPU struct{ Resource }
+
+// Memory is in bytes. JSON has each amount also with the unit in its name.
+type Memory struct{ Resource }
+
+// MarshalJSON implements [json.Marshaler].
+func (c CPU) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Resource
+		Capacity  *float64 `json:"capacityCores,omitempty"`
+		Available *float64 `json:"availableCores,omitempty"`
+		Mean      *float64 `json:"meanAvailableCores,omitempty"`
+		Least     *float64 `json:"leastAvailableCores,omitempty"`
+	}{c.Resource, c.Capacity, c.Available, c.Mean, c.Least})
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (m Memory) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Resource
+		Capacity  *float64 `json:"capacityBytes,omitempty"`
+		Available *float64 `json:"availableBytes,omitempty"`
+		Mean      *float64 `json:"meanAvailableBytes,omitempty"`
+		Least     *float64 `json:"leastAvailableBytes,omitempty"`
+	}{m.Resource, m.Capacity, m.Available, m.Mean, m.Least})
 }
 
 // Resource is the amount of one resource. Unknown values are nil.
@@ -132,7 +159,7 @@ func (f found) node(k key, r *Report) Node {
 		}
 		n.Pods = int(f.pods[k])
 	}
-	n.CPU, n.Memory = f.resource(k, "cpu"), f.resource(k, "memory")
+	n.CPU, n.Memory = CPU{f.resource(k, "cpu")}, Memory{f.resource(k, "memory")}
 	if finish, busy := f.finish[k]; busy {
 		n.Busy = busyUntil(*moment(finish), r.At)
 	}
@@ -180,8 +207,8 @@ func (f found) types(nodes []Node, at time.Time) []MachineType {
 		if n.State == StateReady {
 			t.Ready++
 		}
-		t.CPU.add(n.CPU)
-		t.Memory.add(n.Memory)
+		t.CPU.add(n.CPU.Resource)
+		t.Memory.add(n.Memory.Resource)
 		if n.Finish != nil && (t.Finish == nil || n.Finish.After(*t.Finish)) {
 			t.Busy = busyUntil(*n.Finish, at)
 		}

@@ -321,18 +321,25 @@ func (w *consolidationWatch) quiet(now ConsolidationPoint) bool {
 	return false
 }
 
-// result summarizes the observations.
-func (w *consolidationWatch) result(ctx context.Context) (*Consolidation, error) {
-	first, last := w.course[0], w.course[len(w.course)-1]
+// newConsolidation returns the result of a course of at least one point, without what Migrations measured.
+func newConsolidation(course []ConsolidationPoint, decisions []string, failed int) *Consolidation {
+	first, last := course[0], course[len(course)-1]
 	r := &Consolidation{
-		Jobs: jobCount / 2, JobsFailed: w.failed, Migrations: last.Moved, MachinesBefore: first.Machines, MachinesAfter: last.Machines,
-		DollarsPerHourBefore: first.DollarsPerHour, DollarsPerHourAfter: last.DollarsPerHour, Decisions: w.decisions,
+		Jobs: jobCount / 2, JobsFailed: failed, Migrations: last.Moved, MachinesBefore: first.Machines, MachinesAfter: last.Machines,
+		DollarsPerHourBefore: first.DollarsPerHour, DollarsPerHourAfter: last.DollarsPerHour,
+		Decisions: append([]string{}, decisions...), // JSON has no null
 	}
-	for _, p := range w.course {
+	for _, p := range course {
 		p.Seconds -= first.Seconds
 		r.Course = append(r.Course, p)
 	}
 	r.Course = thinned(r.Course, 14)
+	return r
+}
+
+// result summarizes the observations.
+func (w *consolidationWatch) result(ctx context.Context) (*Consolidation, error) {
+	r := newConsolidation(w.course, w.decisions, w.failed)
 	var migrations v1alpha1.MigrationList
 	if err := w.client.List(ctx, &migrations); err != nil {
 		return nil, fmt.Errorf("list Migrations: %w", err)
@@ -346,8 +353,8 @@ func (w *consolidationWatch) result(ctx context.Context) (*Consolidation, error)
 			}
 		}
 	}
-	if last.Moved > 0 {
-		r.FrozenSecondsMean = frozen / float64(last.Moved)
+	if r.Migrations > 0 {
+		r.FrozenSecondsMean = frozen / float64(r.Migrations)
 	}
 	return r, nil
 }

@@ -8,11 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 	"supercargo.dev/supercargo/test/data"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -132,6 +135,25 @@ func TestDemoDocumentCarriesUnitsAndWhatWasIgnored(t *testing.T) {
 	} {
 		if got := doc.Profiles[1][name]; got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestTheJSONOfTheDemoIsThatOfItsContract has a document with every part, of a fleet that bought nothing, too.
+func TestTheJSONOfTheDemoIsThatOfItsContract(t *testing.T) {
+	for bought, watch := range map[string]*fleetWatch{
+		"nothing":   {},
+		"a machine": {course: []FleetPoint{{Seconds: 1, Machines: 1}}, peaks: map[string]int{playground.DeploymentName("m"): 1}},
+	} {
+		doc := example(t)
+		doc.Fleet = watch.result(&Input{Flavors: []catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m"}}}}, time.Minute)
+		doc.Fleet.Consolidation = newConsolidation([]ConsolidationPoint{{Machines: 3}, {Machines: 2, Moved: 4}}, nil, 0)
+		var out bytes.Buffer
+		if err := doc.WriteJSON(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range append(commandtest.Demo.Faults(out.String()), commandtest.DemoFleet.Faults(out.String())...) {
+			t.Errorf("a fleet that bought %s: %s", bought, fault)
 		}
 	}
 }

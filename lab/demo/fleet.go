@@ -217,7 +217,7 @@ func (w *fleetWatch) machines() []corev1.Node {
 
 // result returns what was observed within the window.
 func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
-	r := &Fleet{WindowSeconds: window.Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last}
+	r := &Fleet{WindowSeconds: window.Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last, Flavors: []FleetMix{}} // JSON has no null
 	w.course = slices.DeleteFunc(w.course, func(p FleetPoint) bool { return p.Seconds > window.Seconds() })
 	var dollarSeconds, machineSeconds float64
 	for i, p := range w.course {
@@ -235,7 +235,7 @@ func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
 			r.Flavors = append(r.Flavors, FleetMix{f.Name, peak})
 		}
 	}
-	r.Course = thinned(w.course, 12)
+	r.Course = thinned(append([]FleetPoint{}, w.course...), 12)
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"supercargo.dev/supercargo/cmd/supercargo-lab/cli"
+	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -46,6 +47,9 @@ func TestDemoComparesTheProfiles(t *testing.T) {
 	decoder := json.NewDecoder(strings.NewReader(stdout))
 	if err := decoder.Decode(&doc); err != nil || decoder.More() {
 		t.Fatalf("stdout is not one JSON document (%v):\n%s", err, stdout)
+	}
+	for _, fault := range commandtest.Demo.Faults(stdout) {
+		t.Error(fault)
 	}
 	if doc.Cluster.Nodes != 6 || doc.Cluster.MilliCPU != 36_000 || len(doc.Profiles) != 2 {
 		t.Fatalf("document is %+v, want six nodes with 36 cores and two profiles", doc)
@@ -133,6 +137,9 @@ func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 		}
 	}
 	testfile.JSON(t, stdout, &doc)
+	for _, fault := range commandtest.DemoFleet.Faults(stdout) {
+		t.Error(fault)
+	}
 	f := doc.Fleet
 	if f.PodsBound < 10 || f.MachinesPeak < 1 || f.MachinesEnd != 0 || len(f.Flavors) == 0 || f.Flavors[0].Flavor != "large" && f.Flavors[len(f.Flavors)-1].Flavor != "large" {
 		t.Errorf("the fleet is %+v, want ten pods on a large machine, and none in the end", f)

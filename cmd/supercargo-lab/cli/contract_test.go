@@ -81,7 +81,7 @@ spec:
 `
 
 // TestTheJSONOfEachCommandIsThatOfItsContract holds the names, types and units that scripts outside of this project rely
-// on. A line that must be changed here breaks them.
+// on. A line that must be changed here breaks them. The demo, which needs a control plane, has [commandtest.Demo].
 func TestTheJSONOfEachCommandIsThatOfItsContract(t *testing.T) {
 	hour := hours(t, 1, 45)
 	contracts := []commandtest.Contract{

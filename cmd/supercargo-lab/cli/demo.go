@@ -89,11 +89,11 @@ are more than 5 % in the fleet part, the demo compares no bill and says so: use 
   supercargo demo --scheduler-config scheduler.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDemo(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runDemo(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	command.AddInput(cmd, &flags.trace, "`file` with a trace as CSV, or an openb pod list (default: the bundled extract)", "trace")
+	command.AddInput(cmd, &flags.trace, "`file` with a trace as CSV, or an openb pod list; - is stdin (default: the bundled extract)", "trace")
 	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
 	f.IntVar(&flags.nodes, "nodes", 72, "number of nodes, of all flavors in turn")
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
@@ -109,8 +109,8 @@ are more than 5 % in the fleet part, the demo compares no bill and says so: use 
 	return cmd
 }
 
-func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) error {
-	input, err := readDemoInput(flags)
+func runDemo(ctx context.Context, flags demoFlags, stdin io.Reader, stdout, stderr io.Writer) error {
+	input, err := readDemoInput(ctx, flags, stdin)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -165,8 +165,9 @@ const (
 	maxDemoDuration = 24 * time.Hour
 )
 
-// readDemoInput reads and validates all input before anything is started, and returns all errors.
-func readDemoInput(flags demoFlags) (*demo.Input, error) {
+// readDemoInput reads and validates all input before anything is started, and returns all errors. It waits for stdin until
+// ctx ends.
+func readDemoInput(ctx context.Context, flags demoFlags, stdin io.Reader) (*demo.Input, error) {
 	var errs input.Faults
 	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
 	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
@@ -176,7 +177,7 @@ func readDemoInput(flags demoFlags) (*demo.Input, error) {
 		errs = append(errs, fmt.Errorf("--fleet-duration %s: must be from %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
 	}
 	errs.If(!(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0), "--time-scale %v: must be more than 0", flags.timeScale)
-	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(in, flags.trace), readDemoFlavors(in, flags.flavors))
+	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(ctx, in, flags.trace, stdin), readDemoFlavors(in, flags.flavors))
 	return in, errors.Join(errs...)
 }
 
@@ -233,15 +234,15 @@ func demoScheduler(profile, path string, timeScale float64) ([]byte, error) {
 	return config, nil
 }
 
-func readDemoTrace(in *demo.Input, path string) (err error) {
+func readDemoTrace(ctx context.Context, in *demo.Input, path string, stdin io.Reader) (err error) {
 	if path == "" {
 		in.TraceName = "bundled openb extract"
 		in.Workload, err = trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
 		return err
 	}
-	in.TraceName = path
-	return command.ReadNamed("-f", path, func(r io.Reader) error {
-		in.Workload, err = trace.Read(path, r)
+	in.TraceName = command.InputName(path)
+	return command.ReadInput(ctx, path, stdin, func(name string, r io.Reader) error {
+		in.Workload, err = trace.Read(name, r)
 		return err
 	})
 }

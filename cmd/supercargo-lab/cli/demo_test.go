@@ -61,7 +61,7 @@ func TestDemoRefusesBadInput(t *testing.T) {
 }
 
 func TestDemoRunsTheStockProfileFirst(t *testing.T) {
-	in, err := readDemoInput(demoFlags{nodes: 9, duration: time.Second, timeScale: 10, profiles: []string{ourProfile, stockProfile}, output: "table"})
+	in, err := readDemoInput(t.Context(), demoFlags{nodes: 9, duration: time.Second, timeScale: 10, profiles: []string{ourProfile, stockProfile}, output: "table"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestDemoRunsTheStockProfileFirst(t *testing.T) {
 
 func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
 	flags := demoFlags{nodes: 9, duration: 40 * time.Second, timeScale: 600, profiles: []string{stockProfile, ourProfile}, output: "table"}
-	in, err := readDemoInput(flags)
+	in, err := readDemoInput(t.Context(), flags, nil)
 	if err != nil || in.Fleet != nil {
 		t.Fatalf("without --fleet the fleet's replay is %v, %v, want none", in.Fleet, err)
 	}
@@ -82,7 +82,7 @@ func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
 		20 * time.Second: {Duration: 20 * time.Second, TimeScale: 1200},
 	} {
 		flags.fleetDuration = own
-		in, err := readDemoInput(flags)
+		in, err := readDemoInput(t.Context(), flags, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,19 @@ func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
 		}
 	}
 	flags.profiles = []string{stockProfile}
-	if in, err = readDemoInput(flags); err != nil || !bytes.Equal(in.Fleet.Scheduler, in.Profiles[0].Config) {
+	if in, err = readDemoInput(t.Context(), flags, nil); err != nil || !bytes.Equal(in.Fleet.Scheduler, in.Profiles[0].Config) {
 		t.Errorf("with the stock profile alone the fleet's scheduler is another: %v\n%s", err, in.Fleet.Scheduler)
+	}
+}
+
+func TestDemoReadsATraceFromStandardInput(t *testing.T) {
+	flags := demoFlags{nodes: 1, duration: time.Second, timeScale: 10, profiles: []string{stockProfile}, output: "table", trace: "-"}
+	in, err := readDemoInput(t.Context(), flags, strings.NewReader("arrival_s,cpu_milli,memory_mib,runtime_s\n0,100,1,1\n5,100,1,1\n"))
+	if err != nil || in.TraceName != "stdin" || len(in.Workload.Pods) != 2 {
+		t.Fatalf("it reads %v, %v; want the two pods of standard input", in.Workload, err)
+	}
+	code, stdout, stderr := supercargo(t, "arrival_s,cpu_milli,memory_mib,runtime_s\n0,x,1,1\n", "demo", "-f", "-")
+	if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, `stdin:2: cpu_milli: "x"`) {
+		t.Errorf("exit code %d, stdout %q, stderr %q; want a refusal that names line 2 of standard input", code, stdout, stderr)
 	}
 }

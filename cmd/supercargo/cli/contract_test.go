@@ -115,7 +115,15 @@ func TestTheJSONOfEachCommandIsThatOfItsContract(t *testing.T) {
 				nodes[].cpu.capacity     amount
 				nodes[].cpu.meanAvailable    amount
 				nodes[].cpu.leastAvailable   amount
+				nodes[].cpu.capacityCores       amount
+				nodes[].cpu.meanAvailableCores  amount
+				nodes[].cpu.leastAvailableCores amount
 				nodes[].memory.capacity  amount
+				nodes[].memory.capacityBytes       amount
+				nodes[].memory.meanAvailableBytes  amount
+				nodes[].memory.leastAvailableBytes amount
+				machineTypes[].cpu.meanAvailableCores     amount
+				machineTypes[].memory.leastAvailableBytes amount
 				nodes[].thereSeconds     amount`,
 			Values: map[string]any{"stepSeconds": 30.0},
 		},

@@ -188,11 +188,11 @@ func printable(text string) string {
 }
 
 // amounts returns the cells of CPU in cores and of memory in GiB.
-func amounts(cpu, memory nodequery.Resource) string {
+func amounts(cpu nodequery.CPU, memory nodequery.Memory) string {
 	cells := func(r nodequery.Resource, unit float64) string {
 		return amount(r.Capacity, unit) + "\t" + amount(r.Available, unit) + "\t" + amount(r.Mean, unit) + "\t" + amount(r.Least, unit)
 	}
-	return cells(cpu, 1) + "\t" + cells(memory, 1<<30)
+	return cells(cpu.Resource, 1) + "\t" + cells(memory.Resource, 1<<30)
 }
 
 // amount formats a number of units with two decimals; "-" if unknown.

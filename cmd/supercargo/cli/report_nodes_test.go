@@ -109,6 +109,39 @@ func TestReportNodesOfAMoment(t *testing.T) {
 	}
 }
 
+func TestEachAmountOfReportNodesIsAlsoThereWithItsUnit(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := supercargo(t, "", "report", "nodes", "-o", "json", "--prometheus", nodesServer(t).URL, "--at", "2026-01-02T12:15:00Z", "--since", "10m")
+	if code != command.ExitOK || stderr != "" {
+		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
+	}
+	var d struct {
+		MachineTypes []struct{ CPU, Memory map[string]float64 } `json:"machineTypes"`
+		Nodes        []struct{ CPU, Memory map[string]float64 } `json:"nodes"`
+	}
+	testfile.JSON(t, stdout, &d)
+	for _, tc := range []struct {
+		of   map[string]float64
+		want map[string]float64
+	}{
+		{d.Nodes[0].CPU, map[string]float64{
+			"capacity": 4, "available": 2, "meanAvailable": 2, "leastAvailable": 2,
+			"capacityCores": 4, "availableCores": 2, "meanAvailableCores": 2, "leastAvailableCores": 2,
+		}},
+		{d.Nodes[0].Memory, map[string]float64{
+			"capacity": 8 << 30, "available": 6 << 30, "meanAvailable": 6 << 30, "leastAvailable": 6 << 30,
+			"capacityBytes": 8 << 30, "availableBytes": 6 << 30, "meanAvailableBytes": 6 << 30, "leastAvailableBytes": 6 << 30,
+		}},
+	} {
+		if diff := cmp.Diff(tc.want, tc.of); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if of := d.MachineTypes[1]; of.CPU["availableCores"] != 5.5 || of.Memory["availableBytes"] != 13<<30 {
+		t.Errorf("of the type, %v and %v are available; want 5.5 cores and 13 GiB", of.CPU, of.Memory)
+	}
+}
+
 func TestReportNodesSaysOfWhichTimeNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	url := nodesServer(t).URL
