@@ -34,6 +34,8 @@ type Input struct {
 	// others. Notes are sentences about other assumptions and omissions. Both have the most important first.
 	Source         string
 	Pricing, Notes []string
+	// Unsold is why no machine is for sale, as a sentence that is also in Notes; empty if one is.
+	Unsold string
 	// ByLabel is the key of the pod label by whose values the bill is divided; empty for none.
 	ByLabel string
 	// MostObstacles is the maximum number of obstacles of each sort whose cost is computed, those
@@ -127,10 +129,11 @@ type Count struct {
 // nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous. No list is nil. Scripts
 // read it as JSON, with money in dollars: fields may be added but never renamed.
 type Result struct {
-	// Source, Pricing and Notes are those of the input.
+	// Source, Pricing, Notes and Unsold are those of the input.
 	Source  string   `json:"source"`
 	Pricing []string `json:"pricing"`
 	Notes   []string `json:"notes"`
+	Unsold  string   `json:"-"`
 	// Nodes and Pods are the numbers of all nodes, and of all pods on them. Priced are the numbers of nodes with a known
 	// price and of all pods on them: no sum has others.
 	Nodes       int `json:"nodes"`
@@ -194,7 +197,7 @@ type Stay struct {
 func Audit(in Input) Result {
 	c := newScene(in)
 	r := Result{
-		Source: in.Source, Pricing: jsondoc.List(in.Pricing), Notes: jsondoc.List(in.Notes), Pending: in.Pending, Unpriced: jsondoc.List(c.unpriced),
+		Source: in.Source, Unsold: in.Unsold, Pricing: jsondoc.List(in.Pricing), Notes: jsondoc.List(in.Notes), Pending: in.Pending, Unpriced: jsondoc.List(c.unpriced),
 		Nodes: len(in.Nodes), PricedNodes: len(c.nodes), PricedPods: allPods(c.nodes), Pods: allPods(in.Nodes),
 	}
 	r.Requested, r.Used = fullness(c.nodes)

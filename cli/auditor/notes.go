@@ -101,15 +101,22 @@ func (b *observer) note(derivedDaemons int) {
 	if slices.ContainsFunc(b.workers, func(w worker) bool { return spot(w.node) }) {
 		b.notef("The prices of spot machines do not include interruptions.")
 	}
+	if b.Unsold = b.whyUnsold(); b.Unsold != "" {
+		b.notef("%s", b.Unsold)
+	}
+}
+
+// whyUnsold says why no machine is for sale; empty if one is.
+func (b *observer) whyUnsold() string {
 	switch priced := slices.ContainsFunc(b.Nodes, func(n audit.Node) bool { return n.Unpriced == "" }); {
 	case len(b.Flavors) > 0:
+		return ""
 	case !priced:
-		b.notef("No machine is for sale: no node has a price.")
+		return "No machine is for sale: no node has a price."
 	case len(b.workers) == 0:
-		b.notef("No machine is for sale: no node with a price is both outside the control plane and of a known size and architecture.")
-	default:
-		b.notef("No machine is for sale: DaemonSet pods and static pods need all the room of each.")
+		return "No machine is for sale: no node with a price is both outside the control plane and of a known size and architecture."
 	}
+	return "No machine is for sale: DaemonSet pods and static pods need all the room of each."
 }
 
 // homeless returns the number of pods whose nodes were not read, and the names of these nodes.

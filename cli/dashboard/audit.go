@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,8 +97,11 @@ func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.T
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Flavors) == 0 {
-		return nil, errors.New("no machine types can be bought: nodes have no price or no instance type")
+	switch priced := slices.ContainsFunc(in.Nodes, func(n audit.Node) bool { return n.Unpriced == "" }); {
+	case len(in.Nodes) == 0:
+		return nil, errors.New("the cluster had no nodes")
+	case !priced:
+		return nil, errors.New("no node had a known price")
 	}
 	in.Stop = func() bool { return ctx.Err() != nil }
 	r := audit.Audit(*in)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,23 +15,7 @@ import (
 )
 
 func TestEachBillDrawsAtLeastTheBoundOfThePower(t *testing.T) {
-	o := &objects.Objects{}
-	for i, kind := range []string{"m5.xlarge", "m5.xlarge", "m5.2xlarge"} {
-		name := fmt.Sprintf("node-%d", i)
-		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelInstanceTypeStable: kind, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name, corev1.LabelTopologyRegion: "us-east-1",
-		}}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0"}}
-		node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3920m"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("58")}
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		o.Nodes = append(o.Nodes, node)
-		o.Pods = append(o.Pods, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}}},
-			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{"cpu": resource.MustParse("900m"), "memory": resource.MustParse("1Gi")},
-			}}}},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning},
-		})
-	}
+	o := shop("m5.xlarge", "m5.xlarge", "m5.2xlarge")
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	found, err := (&accountant{}).of(t.Context(), o, now)
 	if err != nil {
@@ -47,5 +32,62 @@ func TestEachBillDrawsAtLeastTheBoundOfThePower(t *testing.T) {
 		if b.Watts != nil && *b.Watts < *a.BoundWatts {
 			t.Errorf("%s: %v W, less than the bound of %v W", name, *b.Watts, *a.BoundWatts)
 		}
+	}
+}
+
+// shop returns nodes of instance types, each with a pod.
+func shop(kinds ...string) *objects.Objects {
+	o := &objects.Objects{}
+	for i, kind := range kinds {
+		name := fmt.Sprintf("node-%d", i)
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelInstanceTypeStable: kind, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name, corev1.LabelTopologyRegion: "us-east-1",
+		}}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0"}}
+		node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3920m"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("58")}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		o.Nodes = append(o.Nodes, node)
+		o.Pods = append(o.Pods, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}}},
+			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{"cpu": resource.MustParse("900m"), "memory": resource.MustParse("1Gi")},
+			}}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	}
+	return o
+}
+
+// TestThePossibleCostIsAsKnownAsItsMachines: a cluster may have prices although nothing is for sale, whatever the reason,
+// with or without NodeFleets.
+func TestThePossibleCostIsAsKnownAsItsMachines(t *testing.T) {
+	plane := func(o *objects.Objects) { o.Nodes[0].Labels["node-role.kubernetes.io/control-plane"] = "" }
+	ours := func(o *objects.Objects) { o.Nodes[0].Spec.ProviderID = "" }
+	for _, tc := range []struct {
+		name   string
+		kinds  []string
+		change func(*objects.Objects)
+		want   string
+	}{
+		{"no nodes", nil, nil, "The possible cost is unknown: the cluster had no nodes"},
+		{"nodes without a price", []string{"ours"}, ours, "The possible cost is unknown: no node had a known price"},
+		{"a control plane with a price, of a known type", []string{"m5.xlarge"}, plane,
+			"The possible cost is as of {at}, at list prices of aws in us-east-1. No machine is for sale: no node with a price is both outside the control plane and of a known size and architecture."},
+		{"a node with a price", []string{"m5.xlarge"}, nil, "The possible cost is as of {at}, at list prices of aws in us-east-1."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := shop(tc.kinds...)
+			if tc.change != nil {
+				tc.change(o)
+			}
+			now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+			found, err := (&accountant{}).of(t.Context(), o, now)
+			if err != nil {
+				found = &status.Audit{Error: inWords(err)}
+			}
+			s := status.Of(&status.Snapshot{Audit: found, Cycle: time.Minute}, now).Summary
+			if got := strings.TrimSuffix(s.Says.Audit, " The nodes or their prices have changed since."); got != tc.want {
+				t.Errorf("it says %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

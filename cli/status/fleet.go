@@ -4,16 +4,12 @@ import "supercargo.dev/supercargo/api/v1alpha1"
 
 // Fleet is a NodeFleet.
 type Fleet struct {
-	Name     string `json:"name"`
-	Class    string `json:"class"`
-	Mode     string `json:"mode"`
-	Machines int32  `json:"machines"`
-	InFlight int32  `json:"inFlight"`
-	Pending  int32  `json:"pending"`
-	// Dollars is the current price per hour, and Bound the lower bound for the same pods; empty if
-	// unknown.
-	Dollars string `json:"dollars,omitempty"`
-	Bound   string `json:"bound,omitempty"`
+	Name  string `json:"name"`
+	Class string `json:"class"`
+	Mode  string `json:"mode"`
+	// Facts are its figures. Unreported says that there are none yet, and why; empty if there are.
+	Facts      []Fact `json:"facts"`
+	Unreported string `json:"unreported,omitempty"`
 	// Doing is the intent in progress; empty if there is none.
 	Doing string `json:"doing,omitempty"`
 	// Waiting is why pods wait although a machine could be bought; empty if none does.
@@ -24,8 +20,13 @@ type Fleet struct {
 func fleetOf(o *v1alpha1.NodeFleet) Fleet {
 	s := &o.Status
 	f := Fleet{
-		Name: o.Name, Class: string(o.Spec.Class), Mode: string(o.Spec.Mode), Machines: s.Machines, InFlight: s.InFlight, Pending: s.PendingPods,
-		Dollars: s.Cost.DollarsPerHour, Bound: s.Cost.LowerBoundDollarsPerHour, Conditions: Conditions(s.Conditions),
+		Name: o.Name, Class: string(o.Spec.Class), Mode: string(o.Spec.Mode), Unreported: unreported(s.ObservedGeneration, "autoscaler"), Conditions: Conditions(s.Conditions),
+	}
+	if f.Unreported == "" {
+		f.Facts = facts(
+			"Machines", grouped(int(s.Machines)), "In flight", positive(s.InFlight), "Pods that wait", grouped(int(s.PendingPods)),
+			"Cost", prefixed("$", s.Cost.DollarsPerHour, "/h"), "Lower bound", prefixed("$", s.Cost.LowerBoundDollarsPerHour, "/h"),
+		)
 	}
 	if s.Intent != nil {
 		f.Doing = doing(s.Intent)

@@ -2,7 +2,9 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,16 +32,15 @@ type Migration struct {
 	// Created and Deadline are times in seconds since 1970; 0 if there is none.
 	Created  int64 `json:"created"`
 	Deadline int64 `json:"deadline,omitempty"`
-	// FrozenSeconds and TotalSeconds are decimal numbers; empty if they are not measured.
-	FrozenSeconds string `json:"frozenSeconds,omitempty"`
-	TotalSeconds  string `json:"totalSeconds,omitempty"`
-	Bytes         int64  `json:"bytes,omitempty"`
+	// Measured says how long the pod was frozen, how long it took, and the size of its checkpoint; empty if that is not
+	// measured.
+	Measured string `json:"measured,omitempty"`
 }
 
 // Step is a step of a migration.
 type Step struct {
 	Name string `json:"name"`
-	// State is Done, Now, Failed or To come.
+	// State is Done, Skipped, Now, Failed or To come.
 	State string `json:"state"`
 	// At is when the state was reached, in seconds since 1970; 0 for a step to come.
 	At int64 `json:"at,omitempty"`
@@ -47,10 +48,11 @@ type Step struct {
 
 // The states of a step.
 const (
-	stepDone   = "Done"
-	stepNow    = "Now"
-	stepFailed = "Failed"
-	stepToCome = "To come"
+	stepDone    = "Done"
+	stepSkipped = "Skipped"
+	stepNow     = "Now"
+	stepFailed  = "Failed"
+	stepToCome  = "To come"
 )
 
 // Steps are the conditions of a migration, in the order of the steps. The last one says how it ended.
@@ -95,14 +97,29 @@ func migrationOf(o *v1alpha1.Migration) Migration {
 		m.To = s.Reservation.Node
 	}
 	if t := s.Measured; t != nil {
-		m.FrozenSeconds, m.TotalSeconds, m.Bytes = t.FrozenSeconds, t.TotalSeconds, t.CheckpointBytes
+		m.Measured = measured(t)
 	}
 	m.Steps, m.Message = stepsOf(s.Conditions, m.Ended), Latest(s.Conditions)
 	return m
 }
 
-// stepsOf returns the state of each step. The step after the last done one is the current one. Steps
-// that a migration skips, such as freezing for a restart, are done when a later one is.
+// measured returns the measurements as a line.
+func measured(t *v1alpha1.MigrationMeasured) string {
+	var parts []string
+	if t.FrozenSeconds != "" {
+		parts = append(parts, fmt.Sprintf("frozen for %s s", t.FrozenSeconds))
+	}
+	if t.TotalSeconds != "" {
+		parts = append(parts, fmt.Sprintf("%s s in all", t.TotalSeconds))
+	}
+	if t.CheckpointBytes > 0 {
+		parts = append(parts, byteCount(t.CheckpointBytes))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stepsOf returns the state of each step. The step after the last done one is the current one. A step that is not done
+// although a later one is, such as freezing for a restart, was skipped.
 func stepsOf(conditions []metav1.Condition, ended bool) []Step {
 	last := -1
 	for i, name := range steps {
@@ -115,8 +132,10 @@ func stepsOf(conditions []metav1.Condition, ended bool) []Step {
 		step := Step{Name: name, State: stepToCome}
 		c := meta.FindStatusCondition(conditions, name)
 		switch {
-		case c != nil && c.Status == metav1.ConditionTrue || i < last:
+		case c != nil && c.Status == metav1.ConditionTrue:
 			step.State = stepDone
+		case i < last:
+			step.State = stepSkipped
 		case ended && i == last+1:
 			step.State = stepFailed
 		case !ended && i == last+1:

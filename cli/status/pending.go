@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // The limits of what is shown of pending pods.
@@ -26,9 +28,8 @@ type Pending struct {
 	Pods   int    `json:"pods"`
 	// Names are the names of the oldest pods, as namespace/name.
 	Names []string `json:"names"`
-	// MilliCPU and Memory are the sums of their requests.
-	MilliCPU int64 `json:"cpu"`
-	Memory   int64 `json:"memory"`
+	// Requests says what they request in all.
+	Requests string `json:"requests"`
 	// Since is when the oldest of them was created, in seconds since 1970.
 	Since int64 `json:"since"`
 }
@@ -62,15 +63,37 @@ func groupOf(reason string, pods []*corev1.Pod) Pending {
 	if u, is := ParseUnschedulable(reason); is {
 		g.Short = u.Sentence()
 	}
+	var milliCPU, memory int64
 	for i, pod := range pods {
 		p := podOf(pod, pod.CreationTimestamp.Time, 0)
-		g.MilliCPU += p.MilliCPU
-		g.Memory += p.Memory
+		milliCPU, memory = milliCPU+p.MilliCPU, memory+p.Memory
 		if i < mostNames {
 			g.Names = append(g.Names, p.Name)
 		}
 	}
+	g.Requests = requests(len(pods), milliCPU, memory)
 	return g
+}
+
+// requests says what a number of pods request in all.
+func requests(pods int, milliCPU, memory int64) string {
+	var parts []string
+	if milliCPU > 0 {
+		amount := cores(milliCPU)
+		if amount == "1" {
+			amount += " CPU"
+		} else {
+			amount += " CPUs"
+		}
+		parts = append(parts, amount)
+	}
+	if memory > 0 {
+		parts = append(parts, byteCount(memory)+" of memory")
+	}
+	if len(parts) == 0 {
+		parts = []string{"no CPU", "no memory"}
+	}
+	return plural.Form(pods, "Requests ", "Request ") + strings.Join(parts, " and ")
 }
 
 // Unscheduled returns the condition that says why a scheduler has found no node for a pod; nil if there is none.

@@ -1,26 +1,21 @@
 package status
 
-import "supercargo.dev/supercargo/api/v1alpha1"
+import (
+	"fmt"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
 
 // Pool is a WorkerPool and the queue of its manager.
 type Pool struct {
 	Name  string `json:"name"` // namespace/name
 	Mode  string `json:"mode"`
 	Phase string `json:"phase,omitempty"`
-	// Known reports whether the manager has reported its tasks; the others are the latest numbers.
-	Known   bool  `json:"known"`
-	Waiting int32 `json:"waiting"`
-	Running int32 `json:"running"`
-	Done    int64 `json:"done"`
-	// ShortageCores is the number of cores that the waiting tasks need.
-	ShortageCores string `json:"shortageCores,omitempty"`
-	// The numbers of workers and their limits.
-	Connected int32 `json:"connected"`
-	Starting  int32 `json:"starting"`
-	Draining  int32 `json:"draining"`
-	Min       int32 `json:"min"`
-	Max       int32 `json:"max"`
-	// SilentSince is when the manager stopped answering, in seconds since 1970; 0 if it answers.
+	// Facts are its figures. Unreported says that there are none yet, and why; empty if there are.
+	Facts      []Fact `json:"facts"`
+	Unreported string `json:"unreported,omitempty"`
+	// SilentSince is when the manager stopped answering, in seconds since 1970; 0 if it answers. The figures of tasks are
+	// older than that.
 	SilentSince int64       `json:"silentSince,omitempty"`
 	Conditions  []Condition `json:"conditions"`
 }
@@ -28,15 +23,27 @@ type Pool struct {
 func poolOf(o *v1alpha1.WorkerPool) Pool {
 	s := &o.Status
 	p := Pool{
-		Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), ShortageCores: s.ShortageCores,
-		Connected: s.Workers.Connected, Starting: s.Workers.Starting, Draining: s.Workers.Draining, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
+		Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), Unreported: unreported(s.ObservedGeneration, "autoscaler"),
 		Conditions: Conditions(s.Conditions),
 	}
-	if q := s.Queue; q != nil {
-		p.Known, p.Waiting, p.Running, p.Done = true, q.Waiting, q.Running, q.Done
+	if p.Unreported == "" {
+		p.Facts = poolFacts(o)
 	}
 	if s.SilentSince != nil {
 		p.SilentSince = seconds(s.SilentSince.Time)
 	}
 	return p
+}
+
+// poolFacts returns the numbers of tasks, then those of workers.
+func poolFacts(o *v1alpha1.WorkerPool) []Fact {
+	s := &o.Status
+	all := facts("Tasks that wait", "unknown")
+	if q := s.Queue; q != nil {
+		all = facts("Tasks that wait", grouped(int(q.Waiting)), "Running", grouped(int(q.Running)), "Done", grouped(int(q.Done)), "Cores missing", s.ShortageCores)
+	}
+	return append(all, facts(
+		"Workers", grouped(int(s.Workers.Connected)), "Starting", grouped(int(s.Workers.Starting)), "Draining", grouped(int(s.Workers.Draining)),
+		"Allowed", fmt.Sprintf("%s to %s", grouped(int(o.Spec.Limits.Min)), grouped(int(o.Spec.Limits.Max))),
+	)...)
 }

@@ -18,8 +18,13 @@ type Sentences struct {
 	// Pending is about the pods without a node, and Waited is the same of the past.
 	Pending string `json:"pending"`
 	Waited  string `json:"waited"`
-	// Audit is about what the pods could cost.
-	Audit string `json:"audit"`
+	// Audit is about what the pods could cost. Homogeneous names the bill with one type of machines to buy.
+	Audit       string `json:"audit"`
+	Homogeneous string `json:"homogeneous"`
+	// NoPending is for a list of pending pods that is empty, and NoPendingThen is the same of the past, whose time each
+	// reader puts in the place of {since}.
+	NoPending     string `json:"noPending"`
+	NoPendingThen string `json:"noPendingThen"`
 }
 
 // sentences returns what to say of a summary. What was not read is not asserted: priced reports whether prices of
@@ -27,7 +32,8 @@ type Sentences struct {
 func (s *Summary) sentences(priced, audits bool) Sentences {
 	return Sentences{
 		Priced: s.pricedSentence(priced), Powered: s.poweredSentence(), Nodes: s.nodesSentence(), Audit: s.auditSentence(audits),
-		Pending: s.pendingSentence("waits", "wait"), Waited: s.pendingSentence("waited", "waited"),
+		Pending: s.pendingSentence("waits", "wait"), Waited: s.pendingSentence("waited", "waited"), Homogeneous: s.Audit.homogeneousName(),
+		NoPending: "No pod waits for a node.", NoPendingThen: "No pod waited for a node at {since}.",
 	}
 }
 
@@ -91,6 +97,9 @@ func (s *Summary) auditSentence(audits bool) string {
 		return "The possible cost is unknown: " + a.Error
 	}
 	text := fmt.Sprintf("The possible cost is as of {at}, at %s.", a.Source)
+	if a.Unsold != "" {
+		text += " " + a.Unsold
+	}
 	if a.Changed {
 		text += " The nodes or their prices have changed since."
 	}
@@ -98,6 +107,14 @@ func (s *Summary) auditSentence(audits bool) string {
 		text = "Not updated: " + a.Error + ". " + text
 	}
 	return text
+}
+
+// homogeneousName names the bill with one type of machines to buy, beside which nodes of other types may stay.
+func (a *Audit) homogeneousName() string {
+	if a != nil && a.Result != nil && len(a.Result.Staying) > 0 {
+		return "One type of new machines"
+	}
+	return "One machine type"
 }
 
 // changedSince reports whether the cluster no longer costs what it did at an audit.

@@ -270,10 +270,10 @@ func TestPodsThatWaitAreGroupedByReason(t *testing.T) {
 		aPod("p1", "", waits("no room")), aPod("p2", "", waits("no room"), older), aPod("p3", "", waits("bad selector")), aPod("p4", "", phase(corev1.PodPending)), aPod("p5", "", gated),
 		aPod("ended", "", phase(corev1.PodFailed)), aPod("bound", "n")), now)
 	want := []Pending{
-		{Reason: "no room", Pods: 2, Names: []string{"a/p2", "a/p1"}, MilliCPU: 2000, Memory: 2 << 30, Since: now.Add(-time.Hour).Unix()},
-		{Reason: "a scheduling gate keeps it from being scheduled: quota", Pods: 1, Names: []string{"a/p5"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
-		{Reason: "bad selector", Pods: 1, Names: []string{"a/p3"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
-		{Reason: notTried, Pods: 1, Names: []string{"a/p4"}, MilliCPU: 1000, Memory: 1 << 30, Since: now.Add(-time.Minute).Unix()},
+		{Reason: "no room", Pods: 2, Names: []string{"a/p2", "a/p1"}, Requests: "Request 2 CPUs and 2 GiB of memory", Since: now.Add(-time.Hour).Unix()},
+		{Reason: "a scheduling gate keeps it from being scheduled: quota", Pods: 1, Names: []string{"a/p5"}, Requests: "Requests 1 CPU and 1 GiB of memory", Since: now.Add(-time.Minute).Unix()},
+		{Reason: "bad selector", Pods: 1, Names: []string{"a/p3"}, Requests: "Requests 1 CPU and 1 GiB of memory", Since: now.Add(-time.Minute).Unix()},
+		{Reason: notTried, Pods: 1, Names: []string{"a/p4"}, Requests: "Requests 1 CPU and 1 GiB of memory", Since: now.Add(-time.Minute).Unix()},
 	}
 	if diff := cmp.Diff(want, page.Pending); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -385,7 +385,7 @@ func TestAMigrationIsShownStepByStep(t *testing.T) {
 	}{
 		{"one that waits", "", nil, "NTTTTTT", false},
 		{"one whose pod is frozen", v1alpha1.MigrationMoving, steps[:3], "DDDNTTT", false},
-		{"one that restarts and is not frozen", v1alpha1.MigrationVerifying, []string{steps[0], steps[1], steps[4]}, "DDDDDNT", false},
+		{"one that restarts and is not frozen", v1alpha1.MigrationVerifying, []string{steps[0], steps[1], steps[4]}, "DDSSDNT", false},
 		{"one that has moved", v1alpha1.MigrationSucceeded, steps, "DDDDDDD", true},
 		{"one that went back", v1alpha1.MigrationRolledBack, steps[:3], "DDDFTTT", true},
 		{"one that was refused", v1alpha1.MigrationRefused, nil, "FTTTTTT", true},
@@ -435,7 +435,7 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 1, MaxReplicas: 9, SLO: &v1alpha1.ServiceLevel{ResponseTime: *lasting(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			DesiredReplicas: 4, SpecReplicas: 4, Replicas: 3, ReadyReplicas: 2,
+			ObservedGeneration: 1, DesiredReplicas: 4, SpecReplicas: 4, Replicas: 3, ReadyReplicas: 2,
 			LastObservation: &v1alpha1.ReplicaObservation{Time: ago(time.Second), ArrivalRate: "20", ResponseTime: lasting(300 * time.Millisecond), QueueLength: "6", UtilizationPercent: "90", Notes: []string{"a note"}},
 			LastDecision:    &v1alpha1.ReplicaDecision{Time: ago(time.Minute), From: 3, To: 4, Reasons: []string{"more come"}, Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "22", ResponseTime: lasting(150 * time.Millisecond), ReadySeconds: 5}},
 			Conditions:      []metav1.Condition{{Type: v1alpha1.PolicyMeasured, Status: "False", Message: "no metrics"}, {Type: v1alpha1.PolicyConflict, Status: "False"}, {Type: v1alpha1.PolicyReady, Status: "True"}},
@@ -443,8 +443,11 @@ func TestAPolicySaysWhatItsLawThinks(t *testing.T) {
 	}}
 	page := Of(s, now)
 	want := Policy{
-		Name: "shop/web", Target: "Deployment web", Law: "Predictive", Mode: "Act", SLO: "200ms", At: now.Add(-time.Second).Unix(), Rate: "20", ResponseTime: "300ms", OverSLO: true,
-		Queue: "6", Utilization: "90", Notes: []string{"a note"}, Desired: 4, Spec: 4, Replicas: 3, Ready: 2, Min: 1, Max: 9, Reasons: []string{"more come"},
+		Name: "shop/web", Target: "Deployment web", Law: "Predictive", Mode: "Act", Slow: "The response time exceeds the target.", Notes: []string{"a note"},
+		Facts: []Fact{
+			{"Requests per second", "20"}, {"Response time", "300ms (target 200ms)"}, {"Requests in progress", "6"}, {"Utilisation", "90 %"},
+			{"Replicas", "2 of 4 ready"}, {"Desired", "4 (1 to 9)"},
+		}, Reasons: []string{"more come"},
 		Conditions: []Condition{{"Conflict", "False", "", "", true}, {"Measured", "False", "", "no metrics", false}, {"Ready", "True", "", "", true}},
 	}
 	if diff := cmp.Diff(want, page.Policies[0]); diff != "" {
@@ -460,15 +463,17 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 	s := with(nil)
 	s.Pools = []*v1alpha1.WorkerPool{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "b"}, Spec: v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Min: 1, Max: 8}}, Status: v1alpha1.WorkerPoolStatus{
-			Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Starting: 1}, SilentSince: new(ago(time.Minute)),
+			ObservedGeneration: 1, Phase: "Runtime", ShortageCores: "3", Queue: &v1alpha1.WorkQueueStatus{Waiting: 3, Running: 2, Done: 1}, Workers: v1alpha1.WorkerCounts{Connected: 2, Starting: 1}, SilentSince: new(ago(time.Minute)),
 			LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Minute), Add: 1, Flavor: "large", Reason: "3 tasks wait", Waiting: 3, WaitingThen: 2, ExpectedReady: lasting(time.Minute)},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "g", Name: "a"}, Status: v1alpha1.WorkerPoolStatus{LastDecision: &v1alpha1.WorkerDecision{Time: ago(time.Hour), Drain: []string{"x", "y"}, Reason: "nothing waits", MeasuredReady: lasting(time.Second)}}},
 	}
 	page := Of(s, now)
 	want := []Pool{
-		{Name: "g/a", Conditions: []Condition{}},
-		{Name: "g/b", Mode: "Act", Phase: "Runtime", Known: true, Waiting: 3, Running: 2, Done: 1, ShortageCores: "3", Connected: 2, Starting: 1, Min: 1, Max: 8, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
+		{Name: "g/a", Unreported: "The autoscaler has not reported on it yet.", Conditions: []Condition{}},
+		{Name: "g/b", Mode: "Act", Phase: "Runtime", Facts: []Fact{
+			{"Tasks that wait", "3"}, {"Running", "2"}, {"Done", "1"}, {"Cores missing", "3"}, {"Workers", "2"}, {"Starting", "1"}, {"Draining", "0"}, {"Allowed", "1 to 8"},
+		}, SilentSince: now.Add(-time.Minute).Unix(), Conditions: []Condition{}},
 	}
 	if diff := cmp.Diff(want, page.Pools); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -485,7 +490,7 @@ func TestAPoolShowsItsQueueAndItsDecision(t *testing.T) {
 func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
 	f := fleetWith(nil)
 	f.Status = v1alpha1.NodeFleetStatus{
-		Machines: 4, InFlight: 1, PendingPods: 2, Cost: v1alpha1.FleetCost{DollarsPerHour: "1.2", LowerBoundDollarsPerHour: "1"},
+		ObservedGeneration: 1, Machines: 4, InFlight: 1, PendingPods: 2, Cost: v1alpha1.FleetCost{DollarsPerHour: "1.2", LowerBoundDollarsPerHour: "1"},
 		Intent:     &v1alpha1.FleetIntent{Orders: []v1alpha1.FleetOrder{{Flavor: "l", From: 1, To: 2}}, Releases: []v1alpha1.FleetRelease{{Flavor: "s", Machines: []string{"x", "y"}}}},
 		Deferral:   &v1alpha1.FleetDeferral{Reason: "room comes free"},
 		Conditions: []metav1.Condition{{Type: v1alpha1.FleetDegraded, Status: "True", Reason: "NoMachine"}, {Type: v1alpha1.ConditionPaused, Status: "True", Reason: "PausedByConfigMap"}},
@@ -493,7 +498,7 @@ func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
 	s := with(nil)
 	s.Fleets = []*v1alpha1.NodeFleet{f}
 	want := []Fleet{{
-		Name: "f", Class: "Any", Mode: "Act", Machines: 4, InFlight: 1, Pending: 2, Dollars: "1.2", Bound: "1", Doing: "l from 1 to 2 machines; release 2 of s", Waiting: "room comes free",
+		Name: "f", Class: "Any", Mode: "Act", Facts: []Fact{{"Machines", "4"}, {"In flight", "1"}, {"Pods that wait", "2"}, {"Cost", "$1.2/h"}, {"Lower bound", "$1/h"}}, Doing: "l from 1 to 2 machines; release 2 of s", Waiting: "room comes free",
 		Conditions: []Condition{{"Degraded", "True", "NoMachine", "", false}, {"Paused", "True", "PausedByConfigMap", "", false}},
 	}}
 	if diff := cmp.Diff(want, Of(s, now).Fleets); diff != "" {

@@ -55,8 +55,11 @@ type Audit struct {
 	// Changed reports whether Now is no longer what the cluster costs.
 	Changed bool `json:"changed,omitempty"`
 	// Source describes the prices of machines for sale.
-	Source string   `json:"source"`
+	Source string `json:"source"`
+	// Notes are sentences about assumptions and omissions. Unsold is that of them which says why no machine is for sale;
+	// empty if one is.
 	Notes  []string `json:"notes,omitempty"`
+	Unsold string   `json:"-"`
 	// Error is why there are no newer figures.
 	Error string `json:"error,omitempty"`
 	// Result is what the other figures are computed from; nil before the first audit that succeeds. Sizes is the CPU
@@ -89,7 +92,7 @@ func (a *Audit) powered(p power) *Audit {
 		of.Homogeneous = new(bill(r.Homogeneous))
 	}
 	of.Bound, of.BoundPerMonth = r.Bound.Dollars(), (audit.HoursPerMonth * r.Bound).Dollars()
-	of.BoundWatts, of.Source, of.Notes = p.least(r.MilliCPU, a.Sizes), r.Source, r.Notes
+	of.BoundWatts, of.Source, of.Notes, of.Unsold = p.least(r.MilliCPU, a.Sizes), r.Source, r.Notes, r.Unsold
 	return &of
 }
 

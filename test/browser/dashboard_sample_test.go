@@ -111,7 +111,8 @@ func addObjects(s *status.Snapshot, now time.Time) {
 	s.Fleets = []*v1alpha1.NodeFleet{{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct},
 		Status: v1alpha1.NodeFleetStatus{
-			Machines: 24, InFlight: 2, PendingPods: 12, Cost: v1alpha1.FleetCost{DollarsPerHour: "6.23", LowerBoundDollarsPerHour: "4.71"},
+			ObservedGeneration: 1,
+			Machines:           24, InFlight: 2, PendingPods: 12, Cost: v1alpha1.FleetCost{DollarsPerHour: "6.23", LowerBoundDollarsPerHour: "4.71"},
 			Intent:     &v1alpha1.FleetIntent{ID: "7", Time: ago(30 * time.Second), Orders: []v1alpha1.FleetOrder{{Flavor: "m5.2xlarge", From: 4, To: 6}}},
 			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue}, {Type: v1alpha1.FleetLimited, Status: metav1.ConditionTrue, Reason: "MachineLimit", Message: "2 pods wait because spec.limits.machines is 26"}},
 			LastDecision: &v1alpha1.FleetDecision{
@@ -128,7 +129,7 @@ func addObjects(s *status.Snapshot, now time.Time) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Mode: v1alpha1.ReplicasAct, MinReplicas: 2, MaxReplicas: 40, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive},
 			SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
-		Status: v1alpha1.ReplicaPolicyStatus{DesiredReplicas: 11, SpecReplicas: 11, Replicas: 11, ReadyReplicas: 9, LastObservation: &seen, LastDecision: &v1alpha1.ReplicaDecision{
+		Status: v1alpha1.ReplicaPolicyStatus{ObservedGeneration: 1, DesiredReplicas: 11, SpecReplicas: 11, Replicas: 11, ReadyReplicas: 9, LastObservation: &seen, LastDecision: &v1alpha1.ReplicaDecision{
 			Time: ago(9 * time.Second), Mode: v1alpha1.ReplicasAct, From: 9, To: 11, Observation: seen,
 			Reasons:  []string{"the forecast of 262 requests per second needs 11 replicas to answer within 200ms", "the line is 1.4 times as long as the model expects"},
 			Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "262", ResponseTime: took(160 * time.Millisecond), UtilizationPercent: "71", ReadySeconds: 6},
@@ -136,7 +137,7 @@ func addObjects(s *status.Snapshot, now time.Time) {
 	}}
 	s.Pools = []*v1alpha1.WorkerPool{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "genomics", Name: "blast"}, Spec: v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Max: 20}},
-		Status: v1alpha1.WorkerPoolStatus{Phase: "Runtime", ShortageCores: "36", Queue: &v1alpha1.WorkQueueStatus{Waiting: 36, Running: 24, Done: 310}, Workers: v1alpha1.WorkerCounts{Pods: 9, Connected: 6, Starting: 3}},
+		Status: v1alpha1.WorkerPoolStatus{ObservedGeneration: 1, Phase: "Runtime", ShortageCores: "36", Queue: &v1alpha1.WorkQueueStatus{Waiting: 36, Running: 24, Done: 310}, Workers: v1alpha1.WorkerCounts{Pods: 9, Connected: 6, Starting: 3}},
 	}}
 	s.Events = []*eventsv1.Event{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e1"}, EventTime: metav1.NewMicroTime(now.Add(-4 * time.Minute)), Type: corev1.EventTypeWarning,
@@ -174,7 +175,7 @@ func auditOf(s *status.Snapshot, now time.Time) *status.Audit {
 		cheap[i] = machines[3]
 	}
 	a := &status.Audit{At: now.Add(-20 * time.Second).Unix(), Sizes: map[string]int64{}, Result: &audit.Result{
-		Source: "list prices of aws in us-east-1", MilliCPU: requested, Now: billOf(current), Moved: billOf(moved), Homogeneous: new(billOf(same)), Cheapest: billOf(cheap),
+		Source: "list prices of aws in us-east-1", Notes: []string{"14 pods have no node and are not included in any figure."}, MilliCPU: requested, Now: billOf(current), Moved: billOf(moved), Homogeneous: new(billOf(same)), Cheapest: billOf(cheap),
 	}}
 	for _, m := range machines {
 		a.Sizes[m.name] = m.cpu

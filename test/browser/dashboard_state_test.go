@@ -21,13 +21,13 @@ func TestADashboardWithoutACurrentClusterAssertsNothing(t *testing.T) {
 		said connection.Status
 		pill string
 	}{
-		{"connecting", false, connection.Status{State: connection.Connecting, Label: "connecting", Line: "Connecting to the API server at https://x.", Unread: []string{"nodes", "Events"}}, "connecting"},
-		{"never reached", false, connection.Status{State: connection.Unreachable, Label: "unreachable", Line: "The API server at https://x refuses connections.", Unread: []string{"nodes", "Events"}}, "unreachable"},
+		{"connecting", false, connection.Status{State: connection.Connecting, Label: "connecting", Line: "Connecting to the API server at https://x."}, "connecting"},
+		{"never reached", false, connection.Status{State: connection.Unreachable, Label: "unreachable", Line: "The API server at https://x refuses connections."}, "unreachable"},
 		{"denied", false, connection.Status{State: connection.Denied, Label: "permission missing", Line: "Permission missing: you may not list pods."}, "permission missing"},
 		{"unreachable", true, connection.Status{State: connection.Unreachable, Since: since, Label: "unreachable since {since}", Line: "The API server at https://x does not answer. The figures are from {since}."}, "unreachable since "},
-		{"stale", true, connection.Status{State: connection.Stale, Since: since, Label: "stale since {since}", Line: "Pods are shown as of {since}."}, "stale since "},
-		{"incomplete", true, connection.Status{State: connection.Live, Label: "live, incomplete", Notes: []string{"permission missing: you may not list events.events.k8s.io: the page lacks Events"}, Unread: []string{"Events"}}, "live, incomplete"},
-		{"live", true, connection.Status{State: connection.Live, Label: "live"}, "live"},
+		{"stale", true, connection.Status{State: connection.Stale, Since: since, Label: "stale since {since}", Line: "Pods are shown as of {since}.", NoDecisionsThen: "There were none in the cluster at {since}."}, "stale since "},
+		{"incomplete", true, connection.Status{State: connection.Live, Label: "live, incomplete", Notes: []string{"permission missing: you may not list events.events.k8s.io: the page lacks Events"}, NoDecisions: "Not known: Events were not read."}, "live, incomplete"},
+		{"live", true, connection.Status{State: connection.Live, Label: "live", NoDecisions: "There are none in the cluster."}, "live"},
 	} {
 		for _, width := range []int64{360, 1280} {
 			t.Run(fmt.Sprintf("%s-%d", tc.name, width), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestASilentDashboardIsFoundWithinTheBound(t *testing.T) {
 	b.show(t, sampleCluster(3, start), start)
 	p := b.visit(t, view{"light", 1280})
 	state := func(heard, now int) string {
-		return ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf({ said: { state: "live", label: "live" }, heard: %d, now: %d }); return s.state + " " + s.at })()`, heard, now))
+		return ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf({ said: { state: "live", label: "live" }, known: true, heard: %d, now: %d }); return s.state + " " + s.at })()`, heard, now))
 	}
 	p.until(t, `(import("./state.js").then((m) => (window.stateOf = m.stateOf)), import("./text.js").then((m) => (window.clock = m.clock)), window.stateOf !== undefined && window.clock !== undefined)`)
 	for silence, want := range map[int]string{0: "live 100000", 8000: "live 108000", 8001: "stale 100000"} {
@@ -106,9 +106,10 @@ func TestASilentDashboardIsFoundWithinTheBound(t *testing.T) {
 		{"the server is another one", "{ heard: 0, now: 1, stopped: true }", "no connection|The dashboard has stopped. Nothing is known about the cluster. Start it again, and open the address that it prints."},
 		{"the server beats, and says nothing of a cluster", "{ heard: 1, now: 1 }", "connecting|"},
 		{"the cluster is current", `{ said: { state: "live", label: "live" }, heard: 1, now: 1 }`, "live|"},
-		{"the connection broke at 100 s", `{ said: { state: "live", label: "live" }, heard: 100000, now: 100000, cut: true }`, "stale since T|This page gets no answer from the dashboard. The figures are from T. It tries again by itself."},
-		{"the figures were old before", `{ said: { state: "unreachable", since: 90000, label: "x" }, heard: 100000, now: 100000, cut: true }`, "stale since U|This page gets no answer from the dashboard. The figures are from U. It tries again by itself."},
-		{"it was stopped", `{ said: { state: "live", label: "live" }, heard: 100000, now: 100000, stopped: true }`, "stale since T|The dashboard has stopped. The figures are from T. Start it again, and open the address that it prints."},
+		{"the connection broke before anything was known of a cluster", `{ said: { state: "connecting", label: "x" }, heard: 100000, now: 100000, cut: true }`, "no connection|This page gets no answer from the dashboard. Nothing is known about the cluster. It tries again by itself."},
+		{"the connection broke at 100 s", `{ said: { state: "live", label: "live" }, known: true, heard: 100000, now: 100000, cut: true }`, "stale since T|This page gets no answer from the dashboard. The figures are from T. It tries again by itself."},
+		{"the figures were old before", `{ said: { state: "unreachable", since: 90000, label: "x" }, known: true, heard: 100000, now: 100000, cut: true }`, "stale since U|This page gets no answer from the dashboard. The figures are from U. It tries again by itself."},
+		{"it was stopped", `{ said: { state: "live", label: "live" }, known: true, heard: 100000, now: 100000, stopped: true }`, "stale since T|The dashboard has stopped. The figures are from T. Start it again, and open the address that it prints."},
 	} {
 		got := ask[string](t, p, fmt.Sprintf(`(() => { const s = window.stateOf(%s); return (s.label + "|" + s.line).replaceAll(window.clock(100000), "T").replaceAll(window.clock(90000), "U") })()`, tc.asked))
 		if want := strings.ReplaceAll(tc.want, "U", ask[string](t, p, `window.clock(100000) === window.clock(90000) ? "T" : "U"`)); got != want {

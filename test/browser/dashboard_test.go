@@ -46,7 +46,7 @@ func (b *board) show(t *testing.T, s *status.Snapshot, now time.Time) {
 		t.Fatal(err)
 	}
 	b.items = items
-	b.say(t, connection.Status{State: connection.Live, Label: "live"})
+	b.say(t, connection.Status{State: connection.Live, Label: "live", NoDecisions: "There are none in the cluster."})
 }
 
 // say shows a state of the connection, beside what is shown of the cluster.

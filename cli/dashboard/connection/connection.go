@@ -91,7 +91,10 @@ type Status struct {
 	// Notes are what the page lacks although its figures are current, such as for a missing permission.
 	Notes []string `json:"notes,omitempty"`
 	// Unread are the kinds about whose objects nothing is known, by name: not even that there are none.
-	Unread []string `json:"unread,omitempty"`
+	Unread []string `json:"-"`
+	// NoDecisions is for a list of decisions and Events that is empty, and NoDecisionsThen is the same of the past.
+	NoDecisions     string `json:"noDecisions"`
+	NoDecisionsThen string `json:"noDecisionsThen"`
 }
 
 // At returns a text of the status with the time as a clock shows it.
@@ -103,6 +106,7 @@ func (s *Status) At(text string, clock func(time.Time) string) string {
 // answer, then a refusal, then what is not delivered.
 func Of(o *Observation) Status {
 	s := Status{Notes: notes(o), Unread: unread(o)}
+	s.NoDecisions, s.NoDecisionsThen = noDecisions(o)
 	figures, read := figuresOf(o)
 	switch {
 	case unanswered(o):

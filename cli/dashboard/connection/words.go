@@ -2,6 +2,7 @@ package connection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,6 +51,34 @@ func (s *Status) denied(o *Observation, k *Kind, figures time.Time, read bool) {
 		advice = "Log in again, and restart the dashboard if it does not continue."
 	}
 	s.Line = fmt.Sprintf("%s. %s %s", sentence(k.refusal()), what, advice)
+}
+
+// deciding are the names of the kinds that decisions and Events come from.
+var deciding = []string{"NodeFleets", "ReplicaPolicies", "WorkerPools", "Events"}
+
+// noDecisions says that there are no decisions and no Events, now and in the past, if that is known: it is not while one
+// of their kinds is not read, or no longer.
+func noDecisions(o *Observation) (now, then string) {
+	var never, before []string
+	for i := range o.Kinds {
+		k := &o.Kinds[i]
+		switch {
+		case k.absent() || !slices.Contains(deciding, k.Name):
+		case !k.Read && !slices.Contains(never, k.Name):
+			never = append(never, k.Name)
+		case k.Read && k.refused() != nil && !slices.Contains(before, k.Name):
+			before = append(before, k.Name)
+		}
+	}
+	switch {
+	case len(never) > 0:
+		now = fmt.Sprintf("Not known: %s were not read.", list(never))
+	case len(before) > 0:
+		now = fmt.Sprintf("Not known: %s may no longer be read.", list(before))
+	default:
+		return "There are none in the cluster.", "There were none in the cluster at " + Since + "."
+	}
+	return now, now
 }
 
 // reading is the state of an API server that answers, before all required kinds have been read.

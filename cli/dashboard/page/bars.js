@@ -28,7 +28,7 @@ export const legend = (cycleSeconds) => {
   const ends = (i) => (i === STEPS - 1 ? `in ${span(cycleSeconds * i)} or later` : `within ${span(cycleSeconds * (i + 1))}`);
   return [
     { name: "service", pod: { class: "service", bin: ENDLESS } },
-    ...Array.from({ length: STEPS }, (_, i) => ({ name: i === 0 ? `batch, ends ${ends(i)}` : ends(i), pod: { class: "batch", bin: i } })),
+    ...Array.from({ length: STEPS }, (_, i) => ({ name: i === 0 ? `batch, to end ${ends(i)} or overdue` : ends(i), pod: { class: "batch", bin: i } })),
     { name: "batch, end unknown", pod: { class: "batch", bin: UNKNOWN } },
     { name: "of the system", pod: { class: "system", bin: ENDLESS } },
   ];

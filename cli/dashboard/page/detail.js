@@ -13,12 +13,21 @@ export const open = (node, now) => {
   dialog.showModal();
 };
 
-// refresh shows what has become of the node that is open.
-export const refresh = (nodes, now) => {
+// refresh shows what has become of the node that is open. known says that the nodes of the cluster are known.
+export const refresh = (nodes, now, known) => {
   if (!dialog.open) return;
   const node = nodes.get(name);
   if (node) update(node, now);
-  else say($("detail-title"), `${name} no longer exists`);
+  else if (known) say($("detail-title"), `${name} no longer exists`);
+};
+
+// emptiness says what runs on a node without work; pods of the system are the last ones.
+const emptiness = (n) => (n.pods.length === 0 ? "0, it is empty" : n.pods[0].class === "system" ? "0, it has only pods of the system" : "");
+
+// expected says when a pod is expected to finish, or was.
+const expected = (finish, now) => {
+  const left = finish - now / 1000;
+  return `${clock(1000 * finish)}, ${left < 0 ? `${span(-left)} ago` : `in ${span(left)}`}`;
 };
 
 const update = (n, now) => {
@@ -30,7 +39,7 @@ const update = (n, now) => {
     ["Power", n.watts === undefined ? "" : `${watts(n.watts)}, modelled`],
     ["CPU", `${cores(n.requestedCPU)} of ${cores(n.cpu)} requested, ${percent(n.requestedCPU / Math.max(n.cpu, 1))}`],
     ["Memory", `${bytes(n.requestedMemory)} of ${bytes(n.memory)} requested, ${percent(n.requestedMemory / Math.max(n.memory, 1))}`],
-    ["Time bin", n.pods.length ? bin(n.bin) : "0, it is empty"],
+    ["Time bin", emptiness(n) || bin(n.bin)],
     ["Age", span(now / 1000 - n.created)],
     ["Not listed", n.morePods ? plural(n.morePods, "pod") : ""],
   ]);
@@ -40,7 +49,7 @@ const update = (n, now) => {
     const head = el("th", "", swatch, p.name, p.state ? el("span", "tag", p.state) : null);
     head.scope = "row";
     return el("tr", "", head, el("td", "", p.class), el("td", "", p.class === "system" ? "–" : bin(p.bin)),
-      el("td", "", p.finish ? `${clock(1000 * p.finish)}, in ${span(p.finish - now / 1000)}` : "–"), el("td", "", cores(p.cpu)), el("td", "", bytes(p.memory)));
+      el("td", "", p.finish ? expected(p.finish, now) : "–"), el("td", "", cores(p.cpu)), el("td", "", bytes(p.memory)));
   }));
 };
 

@@ -1,13 +1,16 @@
 // Everything that is listed: what waits, what was decided, and the objects of Supercargo.
 
 import { $, el, facts, list, say } from "./dom.js";
-import { bytes, clock, cores, count, plural, span } from "./text.js";
+import { clock, count, plural, span } from "./text.js";
 
-const dl = (pairs) => {
+// dl shows the facts of an object, of which there may be none yet.
+const dl = (all) => {
   const d = el("dl", "facts");
-  facts(d, pairs);
+  facts(d, (all ?? []).map(({ name, value }) => [name, value]));
   return d;
 };
+
+const unreported = (o) => (o.unreported ? el("p", "", o.unreported) : null);
 
 const texts = (items, name = "terms") => (items?.length ? el("ul", name, ...items.map((text) => el("li", "", text))) : null);
 
@@ -22,16 +25,10 @@ const section = (id, items, make) => {
   list($(id), items, make);
 };
 
-// absence says that there is nothing of a kind, only of what is known: "No pod waits" now, or "waited" at a time.
-const absence = (id, items, known, state, now, then, unknown) => {
+// absence says that there is nothing of a kind, only of what is known: now, or then, which is at the time of the state.
+const absence = (id, items, known, state, now, then) => {
   $(id).hidden = items.length > 0;
-  say($(id), !known ? unknown : state.state === "live" ? now : `${then} at ${clock(state.at)}.`);
-};
-
-// requests says what the pods of a group request in all.
-const requests = (p) => {
-  const parts = [p.cpu && `${cores(p.cpu)} ${p.cpu === 1000 ? "CPU" : "CPUs"}`, p.memory && `${bytes(p.memory)} of memory`].filter(Boolean);
-  return parts.length ? `${p.pods === 1 ? "Requests" : "Request"} ${parts.join(" and ")}` : `${p.pods === 1 ? "Requests" : "Request"} no CPU and no memory`;
+  say($(id), !known ? "Not known." : state.state === "live" ? now : then.replaceAll("{since}", clock(state.at)));
 };
 
 const titled = (element, title) => Object.assign(element, { title });
@@ -43,15 +40,15 @@ export const age = (now) => {
   for (const e of document.querySelectorAll("#pending [data-since]")) say(e, waits(Number(e.dataset.since), now, Number(e.dataset.pods)));
 };
 
-export const pending = (items, state, known) => {
-  absence("no-pending", items, known, state, "No pod waits for a node.", "No pod waited for a node", "Not known.");
+export const pending = (items, state, says) => {
+  absence("no-pending", items, says, state, says?.noPending, says?.noPendingThen);
   list($("pending"), items.sort((a, b) => b.pods - a.pods), (p) => {
     const waiting = el("span", "quiet", waits(p.since, state.at, p.pods));
     Object.assign(waiting.dataset, { since: p.since, pods: p.pods });
     return el("article", "row warn",
       el("p", "line", el("b", "", plural(p.pods, "pod")), waiting),
       titled(el("p", "", p.short ?? p.reason), p.reason),
-      el("p", "quiet", requests(p)),
+      el("p", "quiet", p.requests),
       el("details", "", el("summary", "", "Details"),
         p.short && el("p", "whole", `The scheduler says: ${p.reason}`),
         texts([...p.names, ...(p.pods > p.names.length ? [`and ${count(p.pods - p.names.length)} more`] : [])])));
@@ -59,13 +56,8 @@ export const pending = (items, state, known) => {
   age(state.at);
 };
 
-// decides are the kinds that decisions and Events come from.
-const decides = ["NodeFleets", "ReplicaPolicies", "WorkerPools", "Events"];
-
-export const decisions = (items, state, known, unread) => {
-  const missing = decides.filter((kind) => unread.includes(kind));
-  absence("no-decisions", items, known && missing.length === 0, state,
-    "There are none in the cluster.", "There were none in the cluster", known ? `Not known: ${missing.join(", ")} were not read.` : "Not known.");
+export const decisions = (items, state, known, said) => {
+  absence("no-decisions", items, known && said, state, said?.noDecisions, said?.noDecisionsThen);
   list($("decisions"), items.sort((a, b) => b.at - a.at), decision);
 };
 
@@ -99,10 +91,7 @@ const conditions = (all) => {
 const card = (name, tags, ...rest) => el("article", "card", el("h3", "", name, ...tags.filter(Boolean).map((t) => el("span", "tag", t))), ...rest);
 
 export const fleets = (items) => section("fleets", items, (f) => card(f.name, [f.mode, `class ${f.class}`],
-  dl([
-    ["Machines", count(f.machines)], ["In flight", f.inFlight ? count(f.inFlight) : ""], ["Pods that wait", count(f.pending)],
-    ["Cost", f.dollars ? `$${f.dollars}/h` : ""], ["Lower bound", f.bound ? `$${f.bound}/h` : ""],
-  ]),
+  dl(f.facts), unreported(f),
   f.doing && el("p", "now", f.doing), f.waiting && el("p", "", f.waiting), conditions(f.conditions)));
 
 export const migrations = (items) => section("migrations", items.sort((a, b) => (a.ended ?? false) - (b.ended ?? false) || b.created - a.created), (m) => el("article", m.failed ? "row warn" : "row",
@@ -113,23 +102,16 @@ export const migrations = (items) => section("migrations", items.sort((a, b) => 
     return li;
   })),
   m.message && el("p", "", m.message),
-  m.frozenSeconds && el("p", "quiet", [`frozen for ${m.frozenSeconds} s`, m.totalSeconds && `${m.totalSeconds} s in all`, m.bytes && bytes(m.bytes)].filter(Boolean).join(", "))));
+  m.measured && el("p", "quiet", m.measured)));
 
 export const policies = (items) => section("policies", items, (p) => card(p.name, [p.law, p.mode],
   el("p", "quiet", p.target),
-  dl([
-    ["Requests per second", p.rate ?? ""], ["Response time", p.responseTime ? p.responseTime + (p.slo ? ` (target ${p.slo})` : "") : ""],
-    ["Requests in progress", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
-    ["Replicas", `${p.ready} of ${p.spec} ready`], ["Desired", p.desired ? `${p.desired} (${p.min} to ${p.max})` : "not decided yet"],
-  ]),
-  p.overSLO ? el("p", "conditions", "The response time exceeds the target.") : null,
+  dl(p.facts), unreported(p),
+  p.slow ? el("p", "conditions", p.slow) : null,
   texts(p.reasons, "reasons"), conditions(p.conditions)));
 
 export const pools = (items) => section("pools", items, (p) => card(p.name, [p.phase, p.mode],
-  dl([
-    ["Tasks that wait", p.known ? count(p.waiting) : "unknown"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
-    ["Cores missing", p.shortageCores ?? ""],
-    ["Workers", count(p.connected)], ["Starting", count(p.starting)], ["Draining", count(p.draining)], ["Allowed", `${count(p.min)} to ${count(p.max)}`],
-  ]),
+  dl(p.facts), unreported(p),
+  p.silentSince ? el("p", "conditions", `The manager has not answered since ${clock(1000 * p.silentSince)}.`) : null,
   conditions(p.conditions)));
 

@@ -28,7 +28,7 @@ const of = (section) => page.get(section) ?? new Map();
 // look finds the state of the figures. Those that are not current are as old as their time, and grow no older.
 const look = () => {
   const before = state;
-  state = stateOf({ said: of("connection").get(""), heard, now: Date.now(), cut, stopped, skew });
+  state = stateOf({ said: of("connection").get(""), heard, now: Date.now(), cut, stopped, known: of("summary").has(""), skew });
   if (before.state === state.state && before.label === state.label && before.line === state.line) return;
   say($("state"), state.label);
   $("state").dataset.state = state.state;
@@ -74,18 +74,17 @@ const render = () => {
   const s = of("summary").get("");
   const said = of("connection").get("");
   if (what.has("connection")) summary.notes(said?.notes ?? []);
-  if (what.has("summary") && s) {
+  if (what.has("summary")) {
     summary.show(s, state);
-    showLegend(s.cycleSeconds);
+    if (s) showLegend(s.cycleSeconds);
   }
   if (what.has("nodes")) {
     nodes.set(of("nodes"), drawn);
     drawn = of("nodes");
-    detail.refresh(drawn, state.at);
+    detail.refresh(drawn, state.at, s !== undefined);
   }
-  const known = s !== undefined;
-  if (what.has("pending") || what.has("summary")) lists.pending([...of("pending").values()], state, known);
-  if (what.has("decisions") || what.has("connection")) lists.decisions([...of("decisions").values()], state, known, said?.unread ?? []);
+  if (what.has("pending") || what.has("summary")) lists.pending([...of("pending").values()], state, s?.says);
+  if (what.has("decisions") || what.has("connection")) lists.decisions([...of("decisions").values()], state, s !== undefined, said);
   for (const section of ["fleets", "migrations", "policies", "pools"]) {
     if (what.has(section)) lists[section]([...of(section).values()]);
   }
@@ -96,7 +95,7 @@ const tick = () => {
   look();
   if (document.hidden || state.state !== "live") return;
   lists.age(state.at);
-  detail.refresh(drawn, state.at);
+  detail.refresh(drawn, state.at, true);
 };
 setInterval(tick, 1000);
 

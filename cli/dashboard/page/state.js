@@ -8,10 +8,11 @@ export const QUIET = 8_000;
 
 // stateOf returns what to say. said is what the server said last about the cluster; heard is when it said anything, and
 // now the time, both in milliseconds by the clock of this computer; cut says that the connection is known to be broken,
-// and stopped that the server is another one. skew is what to add to have the server's time.
-export const stateOf = ({ said, heard, now, cut = false, stopped = false, skew = 0 }) => {
+// and stopped that the server is another one. known says that there are figures. skew is what to add to have the server's
+// time.
+export const stateOf = ({ said, heard, now, cut = false, stopped = false, known = false, skew = 0 }) => {
   if (!heard) return stopped || cut ? lost(0, stopped) : { state: "connecting", label: "connecting", line: "", at: 0 };
-  if (stopped || cut || now - heard > QUIET) return lost(Math.min(said?.since || Infinity, heard + skew), stopped);
+  if (stopped || cut || now - heard > QUIET) return lost(known ? Math.min(said?.since || Infinity, heard + skew) : 0, stopped);
   if (!said) return { state: "connecting", label: "connecting", line: "", at: 0 };
   const at = said.state === "live" ? now + skew : said.since ?? 0;
   const dated = (text) => (text ?? "").replaceAll("{since}", clock(at));

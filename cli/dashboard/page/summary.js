@@ -16,22 +16,26 @@ export const notes = (all) => {
   $("notes").replaceChildren(...all.map((note) => el("li", "", note)));
 };
 
-export const show = (s, state) => {
+// blank are the figures before anything is known.
+const blank = { priced: 0, powered: 0, says: {} };
+
+export const show = (figures, state) => {
   const live = state.state === "live";
+  const s = figures ?? blank;
   say($("dollars"), s.priced ? dollars(s.dollars) : "–");
   say($("month"), s.priced ? dollarsOfMonth(s.dollarsPerMonth) : "–");
-  say($("priced"), s.says.priced);
+  say($("priced"), s.says.priced ?? "");
   bills(s);
   say($("watts"), s.powered ? watts(s.watts) : "–");
-  say($("powered"), s.says.powered);
-  say($("node-count"), count(s.nodes));
-  say($("node-states"), s.says.nodes);
-  say($("pod-count"), count(s.pods));
-  say($("pod-states"), live ? s.says.pending : s.says.waited);
+  say($("powered"), s.says.powered ?? "");
+  say($("node-count"), figures ? count(s.nodes) : "–");
+  say($("node-states"), s.says.nodes ?? "");
+  say($("pod-count"), figures ? count(s.pods) : "–");
+  say($("pod-states"), (live ? s.says.pending : s.says.waited) ?? "");
   const meters = JSON.stringify([s.requestedCPU, s.requestedMemory]);
   if ($("requested").shown !== meters) {
     $("requested").shown = meters;
-    $("requested").replaceChildren(meter("CPU", s.requestedCPU), meter("Memory", s.requestedMemory));
+    $("requested").replaceChildren(...(figures ? [meter("CPU", s.requestedCPU), meter("Memory", s.requestedMemory)] : []));
   }
   document.title = `${live ? (s.priced ? dollars(s.dollars) + "/h · " : "") : state.label + " · "}Supercargo`;
 };
@@ -43,7 +47,8 @@ const bills = (s) => {
   const text = JSON.stringify([a ?? null, s.says.audit]);
   if ($("bills").shown === text) return;
   $("bills").shown = text;
-  say($("audited"), s.says.audit.replaceAll("{at}", clock(1000 * (a?.at ?? 0))));
+  say($("audited"), (s.says.audit ?? "").replaceAll("{at}", clock(1000 * (a?.at ?? 0))));
+  remarks(a?.notes ?? []);
   if (!a?.at) {
     $("bills").replaceChildren();
     return;
@@ -53,10 +58,17 @@ const bills = (s) => {
   $("bills").replaceChildren(
     ...(a.changed ? [row("At the audit", a.now)] : []),
     row("Moving pods alone", a.moved),
-    ...(a.homogeneous ? [row("One machine type", a.homogeneous)] : []),
+    ...(a.homogeneous ? [row(s.says.homogeneous, a.homogeneous)] : []),
     row("Cheapest found", a.cheapest),
     row("Lower bound", { dollars: a.bound, dollarsPerMonth: a.boundPerMonth, watts: a.boundWatts }),
   );
+};
+
+// remarks lists what the audit assumes and leaves out.
+const remarks = (all) => {
+  $("remarks").hidden = all.length === 0;
+  say($("remarks-count"), plural(all.length, "note"));
+  $("remarks-list").replaceChildren(...all.map((text) => el("li", "", text)));
 };
 
 // billRow is what machines cost, and how much that is beside the most.
