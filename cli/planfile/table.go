@@ -113,7 +113,7 @@ func printReasons(b *strings.Builder, one, many string, pods []Reason) {
 		fmt.Fprintf(b, "  %s%s: %s\n", strings.Join(some, ", "), more, reason)
 	}
 	if more := len(reasons) - mostLines; more > 0 {
-		fmt.Fprintf(b, "  ... and %d more reasons, which -o json lists.\n", more)
+		fmt.Fprintf(b, "  ... and %s, which -o json lists.\n", plural.Count(more, "more reason"))
 	}
 }
 
@@ -160,7 +160,7 @@ func instead(a Alternative, bought map[string]int) string {
 		names = append(names, fmt.Sprintf("%d %s", e.more, e.flavor))
 	}
 	if left := len(extras) - most; left > 0 {
-		names = append(names, fmt.Sprintf("%d other flavors", left))
+		names = append(names, plural.Count(left, "other flavor"))
 	}
 	return strings.Join(names, ", ")
 }

@@ -83,10 +83,10 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas")
 	f.StringVar(&flags.columns.ArrivalRate, "rate-column", "rate_per_s", "`column` of the arrival rate, requests/s")
 	f.StringVar(&flags.columns.Response, "response-column", "response_s", "`column` of the mean response time, in seconds")
-	f.DurationVar(&flags.most, "max-response", 0, "leave out rows with a longer mean response time")
+	f.DurationVar(&flags.most, "max-response", 0, "leave out rows with a longer mean response time; 0 keeps all")
 	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate (c = 0)")
-	f.DurationVar(&flags.slo, "slo", 0, "target for the mean response time; requires --peak-rate")
-	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest expected arrival rate, requests/s; requires --slo")
+	f.DurationVar(&flags.slo, "slo", 0, "target for the mean response time; requires --peak-rate (default: none)")
+	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest expected arrival rate, requests/s; requires --slo (default: none)")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, " for a patch of a ReplicaPolicy")
 	return cmd
 }

@@ -78,18 +78,18 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&flags.nodes, "nodes", 0, "number of nodes, of five machine types in turn")
+	f.IntVar(&flags.nodes, "nodes", 0, "number of nodes, of five machine types in turn; 0 for none")
 	f.StringVar(&flags.dir, "dir", "", "directory for all state, which a later run resumes; default: a temporary directory")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
 	command.AddInput(cmd, &flags.workload, "YAML `file` of objects to apply, - for standard input", "workload")
-	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
+	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration `file`; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
 	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over HTTP without authentication, such as 127.0.0.1:9090; 0 to disable")
-	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV file of machine flavors; each becomes a MachineDeployment")
+	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV `file` of machine flavors; each becomes a MachineDeployment")
 	command.AlsoSpelled(cmd, "machine-flavors", "flavors")
-	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to become a node")
-	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long a machine of --flavors takes to be deleted")
+	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to become a node; 0 for at once")
+	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long a machine of --flavors takes to be deleted; 0 for at once")
 	return cmd
 }
 

@@ -107,10 +107,10 @@ that. The same input and seed give the same figures.`,
 	f.Float64Var(&g.Model.MuB, "mu-b", g.Model.MuB, "basic service rate of a replica, requests/s")
 	f.Float64Var(&g.Model.C, "mu-c", g.Model.C, "c of the service rate mu_b + c/lambda; 0 for a fixed rate")
 	f.Float64Var(&g.Model.Alpha, "alpha", g.Model.Alpha, "weight of the last response time in the queueing model of the laws")
-	f.Float64Var(&flags.modelError, "model-error", 0, "relative error of the laws' model: 0.1 makes them assume a service 10 % faster than it is")
+	f.Float64Var(&flags.modelError, "model-error", 0, "relative error of the laws' model: 0.1 makes them assume a service 10 % faster than it is; 0 for none")
 	f.IntVar(&flags.start, "start-replicas", 0, "initial replicas; 0 for what the model needs at the first rate")
 	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
-	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to stop")
+	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to stop; 0 for at once")
 	f.BoolVar(&flags.oneByOne, "one-by-one", false, "start and stop replicas one after the other, not all at once")
 	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits before it is abandoned; 0 for no limit")
 	f.IntVar(&flags.connections, "connections", service.Connections, "requests in service and queued per replica, beyond which requests are rejected; 0 for no limit")
@@ -120,7 +120,7 @@ that. The same input and seed give the same figures.`,
 	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "initial part of the trace to leave out of the figures")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the random arrivals and service times")
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
-	f.StringVar(&flags.samples, "samples", "", "CSV file to write every sample to; with one law only")
+	f.StringVar(&flags.samples, "samples", "", "CSV `file` to write every sample to; with one law only")
 	command.Words(catalogue.Names()).CompleteList(cmd, "law")
 	return cmd
 }

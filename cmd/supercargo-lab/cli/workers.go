@@ -85,10 +85,10 @@ Shortage is the integral of the cores that waiting tasks request.`,
 	f := cmd.Flags()
 	command.AddInput(cmd, &flags.tasks, "CSV `file` of tasks, - for standard input (required)", "tasks")
 	f.DurationVar(&flags.initTime, "init-time", 157*time.Second, "mean time from the request for a worker until it accepts tasks")
-	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of --init-time")
+	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of --init-time; 0 if it does not vary")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the times that workers take to come")
 	f.IntVar(&flags.startWorkers, "start-workers", 3, "initial workers")
-	f.IntVar(&flags.minWorkers, "min-workers", 0, "workers that are kept at least (hpa-N: 1 or more)")
+	f.IntVar(&flags.minWorkers, "min-workers", 0, "workers that are kept at least; 0 for none (hpa-N: 1 or more)")
 	f.IntVar(&flags.maxWorkers, "max-workers", 20, "maximum workers; for supercargo and hta, workers that are leaving count")
 	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "size of a worker: cores=N,memory=QUANTITY")
 	f.StringVar(&flags.law, "law", "supercargo", "law: supercargo, hta, hta-paper or hpa-N with a target of N percent")
@@ -97,7 +97,7 @@ Shortage is the integral of the cores that waiting tasks request.`,
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
 	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "billing period: each started one is paid in full, from the request for a worker to its end")
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
-	f.StringVar(&flags.decisions, "decisions", "", "CSV file to write each decision to")
+	f.StringVar(&flags.decisions, "decisions", "", "CSV `file` to write each decision to")
 	command.Words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.Complete(cmd, "law")
 	return cmd
 }

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
 	laboratorycli "supercargo.dev/supercargo/cmd/supercargo-lab/cli"
@@ -85,6 +87,10 @@ func TestEveryCommandHelpsWithAnExample(t *testing.T) {
 		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no short description or no example", cmd.CommandPath())
 		}
+		if strings.ContainsAny(cmd.Short, ".\n") || cmd.Short != "" && !unicode.IsUpper([]rune(cmd.Short)[0]) {
+			t.Errorf("%s is described by %q, want one sentence that begins with a capital and has no full stop", cmd.CommandPath(), cmd.Short)
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { saysItsDefault(t, cmd, f) })
 		for _, sub := range cmd.Commands() {
 			check(sub)
 		}
@@ -95,6 +101,22 @@ func TestEveryCommandHelpsWithAnExample(t *testing.T) {
 		if code != command.ExitOK || !strings.Contains(stdout, "Examples:") || stderr != "" {
 			t.Errorf("supercargo %v exits with %d, stdout %q and stderr %q; want 0 and help with an example on stdout", args, code, stdout, stderr)
 		}
+	}
+}
+
+// saysItsDefault checks that help states the default of a flag, which it adds itself unless that is a zero value, and that a
+// flag for a file says so.
+func saysItsDefault(t *testing.T, cmd *cobra.Command, f *pflag.Flag) {
+	t.Helper()
+	placeholder, usage := pflag.UnquoteUsage(f)
+	if f.Hidden {
+		return
+	}
+	if zero := f.DefValue == "0" || f.DefValue == "0s"; zero && !strings.Contains(usage, "0 ") && !strings.Contains(usage, "zero") && !strings.Contains(usage, "default") && !strings.Contains(usage, "required") {
+		t.Errorf("%s --%s: %q does not say what 0 is, its default", cmd.CommandPath(), f.Name, usage)
+	}
+	if file := strings.Contains(usage, "CSV file") || strings.Contains(usage, "HTML file") || strings.Contains(usage, "YAML file"); file && placeholder == "string" {
+		t.Errorf("%s --%s: %q is shown as a string, want a file", cmd.CommandPath(), f.Name, usage)
 	}
 }
 

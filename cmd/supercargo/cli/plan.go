@@ -72,7 +72,7 @@ Algorithms:
 	}
 	f := cmd.Flags()
 	command.AddInput(cmd, &flags.pods, "`file` of pods, - for standard input (required)", "pods")
-	f.StringVar(&flags.flavors, "flavors", "", "CSV file of the machines that can be bought (required)")
+	f.StringVar(&flags.flavors, "flavors", "", "CSV `file` of the machines that can be bought (required)")
 	f.StringVar(&flags.algorithm, "algorithm", planAlgorithmNames()[0], "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
 	command.AddOutput(cmd, &flags.output, command.TableOrJSON, "")
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best plan; 0 for no limit")
