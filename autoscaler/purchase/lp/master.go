@@ -246,13 +246,23 @@ func (s *Master) fullest(at int, worth []float64) Vector {
 				enter, most = b, gain/worth[b]
 			}
 		}
+		idle := -1 // the measure that had better not be used up; it is a column of its own
 		if enter < 0 {
-			break
+			for _, r := range s.used {
+				if found[r] < -1e-9 && (idle < 0 || found[r] < found[idle]) {
+					idle = r
+				}
+			}
+			if idle < 0 {
+				break
+			}
 		}
 		leave := -1
 		var column Vector
 		for _, i := range s.used {
-			column[i] = Dot(inverse[i], s.Costs[at][enter])
+			if column[i] = inverse[i][max(idle, 0)]; idle < 0 {
+				column[i] = Dot(inverse[i], s.Costs[at][enter])
+			}
 			if column[i] > 1e-12 && (leave < 0 || float64(amount[i]*column[leave]) < float64(amount[leave]*column[i])) {
 				leave = i
 			}
@@ -264,7 +274,9 @@ func (s *Master) fullest(at int, worth []float64) Vector {
 			inverse[leave][r] /= column[leave]
 		}
 		amount[leave] /= column[leave]
-		basis[leave] = worth[enter]
+		if basis[leave] = 0; idle < 0 {
+			basis[leave] = worth[enter]
+		}
 		for _, i := range s.used {
 			if i != leave {
 				for _, r := range s.used {

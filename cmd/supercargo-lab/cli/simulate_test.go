@@ -150,7 +150,7 @@ func TestSimulateRefusesBadInput(t *testing.T) {
 		{"a trace with a bad number", tracing, map[string]string{"t.csv": "arrival_s,cpu_milli,memory_mib,runtime_s\n1,1,1,1\n1,1,-1,1\n"}, nil, []string{"t.csv:3: memory_mib: \"-1\""}},
 		{"too many intervals", with("horizon: 20m", "horizon: 1000h\n  schedulingInterval: 1s"), nil, nil, []string{"s.yaml: spec.horizon: 1000h0m0s is more than 2000000 times"}},
 		{"work for ages that is drawn", with("horizon: 20m\n  flavors:\n  - {", "horizon: 20m\n  schedulingInterval: 1s\n  flavors:\n  - {speed: 0.000005, "), nil, []string{"--repeat", "2"},
-			[]string{"s.yaml: spec.horizon: pod ", " may run until ", "20000000 times"}},
+			[]string{"s.yaml: spec.horizon: pod ", " may run until ", "4000000 times"}},
 		{"names that clash when drawn", with("name: web", "name: pattern-0-batch-small-3"), nil, nil, []string{"s.yaml: ", "pattern-0-batch-small-3"}},
 		{"two faults at once", with("horizon: 20m", "horizon: -20m\n  autoscale: maybe"), nil, nil, []string{"spec.horizon", "spec.autoscale"}},
 		{"no YAML", "{", nil, nil, []string{"s.yaml:"}},
