@@ -23,7 +23,7 @@ func (v *View) Claims(pod *corev1.Pod) (all []*corev1.PersistentVolumeClaim) {
 }
 
 // Blocked returns why kube-scheduler places the pod on no node because of a volume claim, or "": the reasons for which it
-// does not evaluate nodes.
+// does not evaluate nodes. It says nothing that depends on kinds that were not read.
 func (v *View) Blocked(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -33,6 +33,8 @@ func (v *View) Blocked(pod *corev1.Pod) string {
 		}
 		claim := v.volumes.claims[pod.Namespace+"/"+name]
 		switch {
+		case claim == nil && v.unread[kindClaims]:
+			continue
 		case claim == nil && volume.Ephemeral != nil:
 			return fmt.Sprintf("the claim %s of its ephemeral volume does not exist yet: kube-controller-manager creates it", name)
 		case claim == nil:
@@ -56,8 +58,10 @@ func (v *volumes) blocks(claim *corev1.PersistentVolumeClaim) string {
 	switch {
 	case claim.DeletionTimestamp != nil:
 		return fmt.Sprintf("volume claim %s is being deleted", name)
-	case claim.Status.Phase == corev1.ClaimLost, volume != "" && v.volumes[volume] == nil:
+	case volume != "" && v.volumes[volume] == nil && !v.unread[kindVolumes]:
 		return fmt.Sprintf("volume claim %s is bound to volume %s, which does not exist", name, volume)
+	case claim.Status.Phase == corev1.ClaimLost: // its volume may exist and be bound to another claim
+		return fmt.Sprintf("volume claim %s has lost its volume: the Events of the claim say why", name)
 	case volume != "" && claim.Annotations[volumehelpers.AnnBindCompleted] == "":
 		return fmt.Sprintf("volume claim %s names volume %s and is not bound to it: the Events of the claim say why", name, volume)
 	case volume != "":
@@ -70,6 +74,8 @@ func (v *volumes) blocks(claim *corev1.PersistentVolumeClaim) string {
 		return fmt.Sprintf("volume claim %s is not bound and names no StorageClass: mark a StorageClass as the default, or create a volume that it matches", name)
 	case className == "":
 		return fmt.Sprintf("volume claim %s is not bound and names no StorageClass: create a volume that it matches", name)
+	case class == nil && v.unread[kindClasses]:
+		return ""
 	case class == nil:
 		return fmt.Sprintf("volume claim %s is not bound, and its StorageClass %s does not exist", name, className)
 	case waitsForPod(class):
@@ -126,7 +132,7 @@ func (v *volumes) refuseClaim(node *corev1.Node, claim *corev1.PersistentVolumeC
 		return ""
 	}
 	class := v.classOf(claim)
-	if claim.Spec.VolumeName != "" || !waitsForPod(class) {
+	if claim.Spec.VolumeName != "" || !waitsForPod(class) || v.unread[kindVolumes] {
 		return ""
 	}
 	if chosen := claim.Annotations[volumehelpers.AnnSelectedNode]; chosen != "" {
@@ -190,8 +196,17 @@ func (v *View) Unchecked(pod *corev1.Pod) (all []string) {
 
 // attaches reports whether a volume of the pod may have to be attached to its node.
 func (v *View) attaches(pod *corev1.Pod) bool {
+	if slices.ContainsFunc(pod.Spec.Volumes, isDisk) {
+		return true
+	}
 	return slices.ContainsFunc(v.Claims(pod), func(c *corev1.PersistentVolumeClaim) bool {
 		volume := v.volumes.volumes[c.Spec.VolumeName]
 		return volume == nil || attachable(&volume.Spec)
 	})
+}
+
+// isDisk reports whether a pod names a disk of a cloud itself, without a claim. kube-scheduler counts it as a volume of the
+// CSI driver of that cloud.
+func isDisk(s corev1.Volume) bool {
+	return s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil || s.AzureDisk != nil || s.Cinder != nil || s.VsphereVolume != nil || s.PortworxVolume != nil
 }

@@ -198,7 +198,7 @@ func TestWhatIsNotCheckedAboutNodesIsSaid(t *testing.T) {
 		{"devices", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, "the devices of nodes"},
 		{"a disk of a cloud", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}}}
-		}, "which disks other pods use"},
+		}, "how many volumes a node can attach, which disks other pods use"},
 		{"a gang", fixtures.Gang("train"), "whether all pods of gang train find room"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,35 +30,37 @@ type Hold struct {
 const Anything = "anything that keeps pods on their nodes"
 
 // lifts are the changes to a pod that remove a hold; lift reports whether the hold was present. The pod must own its
-// annotations.
+// annotations. Those with optOut only keep services on nodes from which services leave unless they opt out: elsewhere the
+// pod has to opt in, and then none of them keeps it.
 var lifts = []struct {
 	kind, advice string
+	optOut       bool
 	lift         func(pod *corev1.Pod, now time.Time) bool
 }{
-	{"annotation " + annotationDoNotDisrupt, "remove the annotation, or give it a duration that the pod has run for", func(pod *corev1.Pod, now time.Time) bool {
+	{"annotation " + annotationDoNotDisrupt, "remove the annotation, or give it a duration that the pod has run for", false, func(pod *corev1.Pod, now time.Time) bool {
 		holds := undisrupted(pod, now) != ""
 		delete(pod.Annotations, annotationDoNotDisrupt)
 		return holds
 	}},
-	{"annotation " + annotationSafeToEvict + ": false", "remove the annotation", func(pod *corev1.Pod, _ time.Time) bool {
+	{"annotation " + annotationSafeToEvict + ": false", "remove the annotation", false, func(pod *corev1.Pod, _ time.Time) bool {
 		value := pod.Annotations[annotationSafeToEvict]
 		delete(pod.Annotations, annotationSafeToEvict)
 		return value == "false"
 	}},
-	{"annotation " + v1alpha1.AnnotationMigration + ": never", "remove the annotation", func(pod *corev1.Pod, _ time.Time) bool {
+	{"annotation " + v1alpha1.AnnotationMigration + ": never", "remove the annotation", false, func(pod *corev1.Pod, _ time.Time) bool {
 		value := pod.Annotations[v1alpha1.AnnotationMigration]
 		delete(pod.Annotations, v1alpha1.AnnotationMigration)
 		return value == v1alpha1.MigrationNever
 	}},
-	{"no controller", "run it with a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod, _ time.Time) bool {
-		if metav1.GetControllerOfNoCopy(pod) != nil {
-			return false
+	{"no controller", "run it with a Deployment, a StatefulSet or a Job", false, func(pod *corev1.Pod, _ time.Time) bool {
+		if metav1.GetControllerOfNoCopy(pod) != nil || pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationCheckpoint {
+			return false // a Migration moves bare pods with their state
 		}
 		pod.OwnerReferences = append(slices.Clone(pod.OwnerReferences), metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: pod.Name, Controller: new(true)})
 		return true
 	}},
-	{"local storage", "annotation " + annotationLocalVolumes + " lists volumes that may be lost", func(pod *corev1.Pod, _ time.Time) bool {
-		if localVolume(pod) == "" || optsIn(pod) {
+	{"local storage", "annotation " + annotationLocalVolumes + " lists volumes that may be lost", true, func(pod *corev1.Pod, _ time.Time) bool {
+		if localVolume(pod) == nil || optsIn(pod) {
 			return false
 		}
 		names := make([]string, len(pod.Spec.Volumes))
@@ -67,7 +70,7 @@ var lifts = []struct {
 		pod.Annotations[annotationLocalVolumes] = strings.Join(names, ",")
 		return true
 	}},
-	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod, _ time.Time) bool {
+	{"batch pod that does not opt in to being moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", false, func(pod *corev1.Pod, _ time.Time) bool {
 		kind, _ := class.OfPod(pod)
 		if kind != class.Batch || optsIn(pod) || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
 			return false
@@ -98,18 +101,19 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 		})
 	}
 	free := *pod // the pod without any of the holds
+	optOut := v.servicesOn(pod) == v1alpha1.EvictServicesOptOut
 	for _, l := range lifts {
 		changed := annotated(pod)
-		if l.lift(&changed, v.now) {
+		if (optOut || !l.optOut) && l.lift(&changed, v.now) {
 			all = append(all, Hold{Kind: l.kind, Advice: l.advice, Ways: leaves(v, &changed)})
 			free = annotated(&free)
 			l.lift(&free, v.now)
 		}
 	}
 	open := v.lookingPast("").withOneBudget()
-	if pod.Namespace == metav1.NamespaceSystem && !optsIn(pod) && !v.unread["PodDisruptionBudgets"] && !budgeted(pod, v.Budgets) {
+	if optOut && pod.Namespace == metav1.NamespaceSystem && !optsIn(pod) && !v.unread["PodDisruptionBudgets"] && !budgeted(pod, v.Budgets) {
 		all = append(all, Hold{
-			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
+			Kind: fmt.Sprintf("namespace %s without a PodDisruptionBudget", metav1.NamespaceSystem), Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
 		})
 		open = open.withBudget(pod.Namespace)
 	}

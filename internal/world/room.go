@@ -25,7 +25,7 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
 	}
-	tracker, hosts := v.placed(pod)
+	p := v.placed(pod)
 	all := make(map[string]string, len(v.Nodes))
 	for name, node := range v.Nodes {
 		why := demands.Admits(constraint.NewHost(node))
@@ -39,7 +39,7 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 			why = v.volumes.refuse(node, pod)
 		}
 		if why == "" {
-			why = tracker.Check(demands, hosts[name])
+			why = p.check(demands, name)
 		}
 		all[name] = why
 	}
@@ -73,11 +73,33 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// placed returns a tracker of all pods on nodes that count for a pod, and the host ids of the nodes.
-func (v *View) placed(pod *corev1.Pod) (*constraint.Tracker, map[string]int) {
-	t, hosts := constraint.NewTracker(), make(map[string]int, len(v.Nodes))
+// placement is where the pods are that count for a pod.
+type placement struct {
+	tracker *constraint.Tracker
+	hosts   map[string]int               // by node
+	coming  map[string][]*constraint.Pod // the pods to which a node is promised, which are not in the tracker
+}
+
+// check returns why pods on nodes, or pods to which this node is promised, keep a pod off a node, or "". As in
+// kube-scheduler, it must be possible with the pods to which the node is promised and without them, and those that come to
+// other nodes do not count: they may satisfy no affinity and raise no minimum of topology spread yet.
+func (p *placement) check(demands *constraint.Pod, node string) string {
+	host := p.hosts[node]
+	if why := p.tracker.Check(demands, host); why != "" || len(p.coming[node]) == 0 {
+		return why
+	}
+	for _, other := range p.coming[node] {
+		p.tracker.Place(other, host)
+		defer p.tracker.Unplace(other, host)
+	}
+	return p.tracker.Check(demands, host)
+}
+
+// placed returns where the pods are that count for a pod.
+func (v *View) placed(pod *corev1.Pod) *placement {
+	p := &placement{constraint.NewTracker(), make(map[string]int, len(v.Nodes)), map[string][]*constraint.Pod{}}
 	for _, name := range slices.Sorted(maps.Keys(v.Nodes)) {
-		hosts[name] = t.AddHost(constraint.NewHost(v.Nodes[name]))
+		p.hosts[name] = p.tracker.AddHost(constraint.NewHost(v.Nodes[name]))
 		for _, other := range v.onNode[name] {
 			if displaces(pod, other) {
 				continue
@@ -89,10 +111,14 @@ func (v *View) placed(pod *corev1.Pod) (*constraint.Tracker, map[string]int) {
 			if other.DeletionTimestamp != nil {
 				demands = demands.Terminating()
 			}
-			t.Place(demands, hosts[name])
+			if other.Spec.NodeName == "" {
+				p.coming[name] = append(p.coming[name], demands)
+				continue
+			}
+			p.tracker.Place(demands, p.hosts[name])
 		}
 	}
-	return t, hosts
+	return p
 }
 
 // lacks returns the resources that a node lacks for the pod, as kube-scheduler words them.

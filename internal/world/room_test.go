@@ -109,3 +109,48 @@ func TestRoomThatIsPromisedToAPodOfLowerPriorityIsFree(t *testing.T) {
 		}
 	}
 }
+
+// TestAPodThatIsOnlyPromisedToANodeSatisfiesNoAffinityAndNoTopologySpreadElsewhere checks what kube-scheduler does: a pod
+// must fit with the pods that are nominated to the node, and without them, and those nominated to other nodes do not count.
+func TestAPodThatIsOnlyPromisedToANodeSatisfiesNoAffinityAndNoTopologySpreadElsewhere(t *testing.T) {
+	zone := func(name string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = name }
+	}
+	nodes := map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30, zone("a")), "b": fixtures.Node("b", 4000, 1<<30, zone("b"))}
+	web := func(p *corev1.Pod) { p.Labels["app"] = "web" }
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	term := []corev1.PodAffinityTerm{{LabelSelector: selector, TopologyKey: corev1.LabelTopologyZone}}
+	near := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+	}
+	apart := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+	}
+	spread := func(p *corev1.Pod) {
+		web(p)
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector}}
+	}
+	promised := *fixtures.Pod("promised", 100, 1<<20, web, func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" })
+	bound := *fixtures.Pod("bound", 100, 1<<20, web, func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "bound", "b" })
+	const skew = "topology spread over topology.kubernetes.io/zone exceeds skew 1"
+	for _, tc := range []struct {
+		name string
+		pod  func(*corev1.Pod)
+		want map[string]bool // whether a node takes it
+	}{
+		{"affinity", near, map[string]bool{"a": false, "b": true}},
+		{"anti-affinity", apart, map[string]bool{"a": false, "b": false}},
+		{"topology spread", spread, map[string]bool{"a": true, "b": false}},
+	} {
+		asks := fixtures.Pod("asks", 100, 1<<20, tc.pod, func(p *corev1.Pod) { p.UID = "asks" })
+		got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, promised, bound}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for node, takes := range tc.want {
+			if (got[node] == "") != takes || tc.name == "topology spread" && !takes && got[node] != skew {
+				t.Errorf("%s: node %s is refused by %q, want it to take the pod: %t", tc.name, node, got[node], takes)
+			}
+		}
+	}
+}

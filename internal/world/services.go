@@ -93,8 +93,10 @@ func (w *World) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) 
 		return "it was already restarted once, and might never complete if restarted repeatedly"
 	case declared:
 		return ""
-	case volume != "":
-		return "the contents of its local volume " + volume + " would be lost: set annotation " + annotationLocalVolumes + ": " + volume + " to allow that"
+	case volume != nil && volume.HostPath != nil: // the data is not lost, but the pod may find other data on another node
+		return fmt.Sprintf("its local volume %s stays on the node: set annotation %s to allow that", volume.Name, annotationLocalVolumes+": "+volume.Name)
+	case volume != nil:
+		return fmt.Sprintf("the contents of its local volume %s would be lost: set annotation %s to allow that", volume.Name, annotationLocalVolumes+": "+volume.Name)
 	case pod.Namespace == metav1.NamespaceSystem && w.unread["PodDisruptionBudgets"]:
 		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudgets were read"
 	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, w.Budgets):
@@ -114,17 +116,17 @@ func optsIn(pod *corev1.Pod) bool {
 }
 
 // localVolume returns the first volume of a pod whose data stays on the node and that the pod does not list as
-// expendable, or "". A hostPath volume counts because the pod may find different data on another node.
-func localVolume(pod *corev1.Pod) string {
+// expendable, or nil. A hostPath volume counts because the pod may find different data on another node.
+func localVolume(pod *corev1.Pod) *corev1.Volume {
 	listed := strings.Split(pod.Annotations[annotationLocalVolumes], ",")
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
 		if local && !slices.Contains(listed, v.Name) {
-			return v.Name
+			return v
 		}
 	}
-	return ""
+	return nil
 }
 
 // budgeted reports whether a PodDisruptionBudget selects the pod. A budget with an invalid selector selects none.

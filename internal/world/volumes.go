@@ -19,6 +19,13 @@ type volumes struct {
 	unread  map[string]bool // see World.Unread
 }
 
+// The kinds of these objects in the plural, as in [World.Unread].
+const (
+	kindClaims  = "PersistentVolumeClaims"
+	kindVolumes = "PersistentVolumes"
+	kindClasses = "StorageClasses"
+)
+
 // lacks says that an object was not found among those of a kind.
 func (v *volumes) lacks(kind string) string {
 	if v.unread[kind] {
@@ -70,12 +77,12 @@ func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 func (v *volumes) demands(namespace, name string) ([]*corev1.NodeSelector, string) {
 	claim := v.claims[namespace+"/"+name]
 	if claim == nil {
-		return nil, fmt.Sprintf("volume claim %s %s", name, v.lacks("PersistentVolumeClaims"))
+		return nil, fmt.Sprintf("volume claim %s %s", name, v.lacks(kindClaims))
 	}
 	if bound := claim.Spec.VolumeName; bound != "" {
 		volume := v.volumes[bound]
 		if volume == nil {
-			return nil, fmt.Sprintf("volume %s of claim %s %s", bound, name, v.lacks("PersistentVolumes"))
+			return nil, fmt.Sprintf("volume %s of claim %s %s", bound, name, v.lacks(kindVolumes))
 		}
 		var all []*corev1.NodeSelector
 		if volume.Spec.NodeAffinity != nil {
@@ -84,11 +91,14 @@ func (v *volumes) demands(namespace, name string) ([]*corev1.NodeSelector, strin
 		return append(all, zones(volume)), ""
 	}
 	class := v.classOf(claim)
+	if class == nil && v.unread[kindClasses] {
+		return nil, fmt.Sprintf("StorageClass %s of volume claim %s was not read", volumehelpers.GetPersistentVolumeClaimClass(claim), name)
+	}
 	if !waitsForPod(class) {
 		return nil, fmt.Sprintf("volume claim %s is not bound yet", name)
 	}
 	if class.Provisioner == noProvisioner {
-		return nil, fmt.Sprintf("volume claim %s requires a local volume, which a new machine may not have", name)
+		return nil, fmt.Sprintf("volume claim %s requires a volume that no provisioner creates, and a new machine may have none", name)
 	}
 	return []*corev1.NodeSelector{allowed(class.AllowedTopologies)}, ""
 }

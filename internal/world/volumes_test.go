@@ -75,7 +75,7 @@ func TestVolumesSayWhichZonesAPodMayRunIn(t *testing.T) {
 		{name: "an ephemeral volume has a claim of its own", ask: "scratch", zones: "bc"},
 		{name: "one that is going to be bound without checking the pod", claims: "at-once", because: "volume claim at-once is not bound yet"},
 		{name: "one of an unknown class", claims: "no-class", because: "volume claim no-class is not bound yet"},
-		{name: "a local one", claims: "local", because: "volume claim local requires a local volume, which a new machine may not have"},
+		{name: "a local one", claims: "local", because: "volume claim local requires a volume that no provisioner creates, and a new machine may have none"},
 		{name: "one that is not there", claims: "typo", because: "volume claim typo does not exist"},
 		{name: "one whose volume is not there", claims: "lost", because: "volume gone of claim lost does not exist"},
 	}

@@ -85,17 +85,34 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	if pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
 		return cluster.Evict, v.unevictable(pod, services)
 	}
-	switch {
-	case v.unread["Migrations"]:
-		return 0, "it is moved with its state only, and Migrations were not read"
-	case !v.migrates:
+	if kind := v.unreadOf(pod); kind != "" {
+		return 0, fmt.Sprintf("it is moved with its state only, and %s were not read", kind)
+	}
+	if !v.migrates {
 		return 0, "Migrations are not installed"
 	}
 	verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
 	return cluster.Migrate, movable.Message(verdict.Refusals)
 }
 
-// startedAnew reports whether a Migration has already restarted the pod's work from the beginning. Each restart may pay
+// unreadOf returns the first kind that was not read and on which it depends whether a Migration can move the pod, or "".
+func (v *View) unreadOf(pod *corev1.Pod) string {
+	kinds := []string{"Migrations", "Services"}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		kinds = append(kinds, owner.Kind+"s")
+	}
+	if slices.ContainsFunc(pod.Spec.Volumes, func(s corev1.Volume) bool { return s.PersistentVolumeClaim != nil }) {
+		kinds = append(kinds, kindClaims)
+	}
+	for _, kind := range kinds {
+		if v.unread[kind] {
+			return kind
+		}
+	}
+	return ""
+}
+
+// startedAgain reports whether a Migration has already restarted the pod's work from the beginning. Each restart may pay
 // off by itself, but repeated restarts could keep the pod from ever finishing.
 func startedAgain(pod *corev1.Pod) bool {
 	kind, _ := class.OfPod(pod)
@@ -185,10 +202,13 @@ func budgetAdvice(b *policyv1.PodDisruptionBudget) string {
 	if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c != nil && c.Reason == policyv1.SyncFailedReason {
 		return "what the budget's condition DisruptionAllowed asks for: " + c.Message
 	}
+	if b.Status.ObservedGeneration < b.Generation {
+		return "the disruption controller, which has not processed the last change of the budget"
+	}
 	most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable
 	switch {
 	case most != nil && (most.String() == "0" || most.String() == "0%"):
-		return "a higher maxUnavailable: " + most.String() + " never allows a disruption"
+		return fmt.Sprintf("a higher maxUnavailable: %s never allows a disruption", most)
 	case most != nil:
 		return "that all of its pods become ready, or a higher maxUnavailable"
 	case least != nil && least.String() == "100%":
