@@ -16,7 +16,7 @@ func Consolidation(w io.Writer, d *consolidation.Decision) error {
 	if d.Paused != "" {
 		fmt.Fprintln(&b, d.Paused)
 	}
-	fmt.Fprintf(&b, "%s; those with pods cost $%s/h, and $%s/h after all decisions are carried out\n", plural.Count(d.Nodes, "node"), d.DollarsPerHour, d.ExpectedDollarsPerHour)
+	fmt.Fprintf(&b, "%s; those that are not emptied cost $%s/h, and $%s/h after all decisions are carried out\n", plural.Count(d.Nodes, "node"), d.DollarsPerHour, d.ExpectedDollarsPerHour)
 	if len(d.Emptying) > 0 {
 		fmt.Fprintf(&b, "Being emptied: %s\n", strings.Join(d.Emptying, ", "))
 	}

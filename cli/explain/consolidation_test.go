@@ -26,7 +26,7 @@ func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 	})
 	want := strings.TrimPrefix(`
 Consolidation, mode Act, policy CostAware, as of 2026-01-01 12:00:00
-3 nodes; those with pods cost $0.30/h, and $0.10/h after all decisions are carried out
+3 nodes; those that are not emptied cost $0.30/h, and $0.10/h after all decisions are carried out
 Being emptied: b
 Emptied: c
 

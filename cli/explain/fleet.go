@@ -71,12 +71,20 @@ func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	for _, rejected := range d.Rejected {
 		fmt.Fprintf(b, "  rejected %s: %s\n", rejected.Name, rejected.Reason)
 	}
-	writeOutcome(b, "expected", &d.Expected)
+	writeOutcome(b, "expected", &d.Expected, len(d.Buys) > 0)
 	if d.Measured == nil {
-		b.WriteString("  measured: not yet\n")
+		fmt.Fprintf(b, "  measured: %s\n", unmeasured(string(d.Mode)))
 		return
 	}
-	writeOutcome(b, "measured", d.Measured)
+	writeOutcome(b, "measured", d.Measured, len(d.Buys) > 0)
+}
+
+// unmeasured says why the outcome of a decision of a mode is not measured. All kinds have the same mode Observe.
+func unmeasured(mode string) string {
+	if mode == string(v1alpha1.FleetObserve) {
+		return "nothing, because nothing is done in mode Observe"
+	}
+	return "not yet"
 }
 
 func writeKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
@@ -89,12 +97,17 @@ func writeKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
 	}
 }
 
-func writeOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome) {
+// writeOutcome prints an outcome; when machines are ready, only of a decision that buys some.
+func writeOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome, buys bool) {
 	price := "price unknown"
 	if o.DollarsPerHour != "" {
 		price = "$" + o.DollarsPerHour + "/h"
 	}
-	fmt.Fprintf(b, "  %s: %s, %s pending, ready after %d s\n", name, price, plural.Count(o.PendingPods, "pod"), o.ReadySeconds)
+	fmt.Fprintf(b, "  %s: %s, %s pending", name, price, plural.Count(o.PendingPods, "pod"))
+	if buys {
+		fmt.Fprintf(b, ", ready after %d s", o.ReadySeconds)
+	}
+	b.WriteString("\n")
 }
 
 func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
@@ -173,7 +186,7 @@ func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 // writeDeferral prints which pods wait for room, and what that saves.
 func writeDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
 	if d != nil {
-		fmt.Fprintf(b, "Waiting saves $%s: %s; room for the last pod is expected at %s, and a machine for the first pod is bought at %s at the latest; %s\n",
+		fmt.Fprintf(b, "Waiting saves $%s: %s; room for the last pod is expected at %s, and a machine for the first pod is due at %s at the latest; %s\n",
 			d.SavesDollars, d.Reason, d.RoomTime.UTC().Format("15:04:05"), d.BuyTime.UTC().Format("15:04:05"), someOf(d.PodNames, d.Pods))
 	}
 }

@@ -172,7 +172,7 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	if s.Plan == nil {
 		b.WriteString("Nothing was changed.\n")
 	} else {
-		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; the new pod is %s\n", s.Plan.SourceNode, cmp.Or(j.To, "?"), s.Plan.Backend, s.Plan.RestoredPod)
+		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; name of the new pod: %s\n", s.Plan.SourceNode, cmp.Or(j.To, "?"), s.Plan.Backend, s.Plan.RestoredPod)
 		fmt.Fprintf(&b, "Started %s, deadline %s; order to the agents: %s\n",
 			clockOf(s.Plan.StartedAt.Time), s.Plan.DeadlineAt.UTC().Format("15:04:05"), s.Order)
 		for _, note := range s.Plan.Notes {
@@ -186,19 +186,38 @@ func Migration(w io.Writer, m *v1alpha1.Migration) error {
 		}
 	}
 	writeReports(&b, s)
-	if t := s.Measured; t != nil {
-		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d were sent over the network.\n",
-			cmp.Or(t.FrozenSeconds, "?"), cmp.Or(t.DumpSeconds, "?"), cmp.Or(t.ShipSeconds, "?"), cmp.Or(t.RestoreSeconds, "?"), cmp.Or(t.TotalSeconds, "?"), t.CheckpointBytes, t.ShippedBytes)
-	}
+	writeMeasured(&b, s.Measured)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeMeasured prints what has been measured so far.
+func writeMeasured(b *strings.Builder, t *v1alpha1.MigrationMeasured) {
+	if t == nil {
+		return
+	}
+	b.WriteString("\n")
+	if t.FrozenSeconds != "" {
+		fmt.Fprintf(b, "No copy ran for %s s. ", t.FrozenSeconds)
+	}
+	fmt.Fprintf(b, "Measured: dump %s s, ship %s s, restore %s s; %s s in all.", cmp.Or(t.DumpSeconds, "?"), cmp.Or(t.ShipSeconds, "?"), cmp.Or(t.RestoreSeconds, "?"), cmp.Or(t.TotalSeconds, "?"))
+	if t.CheckpointBytes > 0 {
+		fmt.Fprintf(b, " The checkpoint had %d bytes.", t.CheckpointBytes)
+	}
+	if t.ShippedBytes > 0 {
+		fmt.Fprintf(b, " Sent over the network, compressed: %d bytes.", t.ShippedBytes)
+	}
+	b.WriteString("\n")
 }
 
 // writeReports prints the reports of the two agents.
 func writeReports(b *strings.Builder, s *v1alpha1.MigrationStatus) {
 	if r := s.Source; r != nil {
-		fmt.Fprintf(b, "\nThe agent of node %s: %s since %s; the container used %d bytes of memory. %s\n",
-			s.Plan.SourceNode, r.Step, r.Time.UTC().Format("15:04:05.000"), r.MemoryBytes, r.Message)
+		used := ""
+		if r.MemoryBytes > 0 {
+			used = fmt.Sprintf("; the container used %d bytes of memory", r.MemoryBytes)
+		}
+		fmt.Fprintf(b, "\nThe agent of node %s: %s since %s%s. %s\n", s.Plan.SourceNode, r.Step, r.Time.UTC().Format("15:04:05.000"), used, r.Message)
 	}
 	if r := s.Target; r != nil {
 		fmt.Fprintf(b, "The agent of node %s: %s since %s. %s\n", r.Node, r.Step, r.Time.UTC().Format("15:04:05.000"), r.Message)

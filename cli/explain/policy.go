@@ -60,7 +60,7 @@ func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 	fmt.Fprintf(b, "  based on: %s\n", policyFigures(&d.Observation))
 	writePolicyOutcome(b, "expected", &d.Expected)
 	if d.Measured == nil {
-		b.WriteString("  measured: not yet\n")
+		fmt.Fprintf(b, "  measured: %s\n", unmeasured(string(d.Mode)))
 		return
 	}
 	writePolicyOutcome(b, "measured", d.Measured)

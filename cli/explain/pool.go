@@ -51,7 +51,10 @@ func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
 	for _, line := range append([]string{shown.Summary}, shown.Terms...) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
-	fmt.Fprintf(b, "  expected: connected after %s\n  measured: %s\n", durationOr(d.ExpectedReady, "-"), durationOr(d.MeasuredReady, "not yet"))
+	if d.Add > 0 {
+		fmt.Fprintf(b, "  expected: connected after %s\n", durationOr(d.ExpectedReady, "?"))
+	}
+	fmt.Fprintf(b, "  measured: %s\n", durationOr(d.MeasuredReady, unmeasured(string(d.Mode))))
 }
 
 func durationOr(d *metav1.Duration, otherwise string) string {

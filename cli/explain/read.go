@@ -51,8 +51,11 @@ func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error)
 	var migrations v1alpha1.MigrationList
 	reader := tolerantReader{c, map[string]string{}}
 	installed := c.List(ctx, &migrations, client.Limit(1))
-	if apierrors.IsForbidden(installed) {
+	switch {
+	case apierrors.IsForbidden(installed):
 		reader.unread[kindsOf(&migrations)] = mayNotList
+	case installed != nil && !objects.Absent(installed):
+		return nil, fmt.Errorf("list Migrations: %w", installed)
 	}
 	var err error
 	if r.world, err = world.Read(ctx, reader, installed == nil); err != nil {
@@ -69,7 +72,7 @@ func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error)
 		if f.Offers, f.Machines, err = r.offers(ctx, f.Fleet); err != nil {
 			f.Unread = "Its flavors were read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
 		}
-		f.Events, _ = r.events(ctx, "NodeFleet", "default", f.Fleet.Name)
+		f.Events, _ = r.events(ctx, "NodeFleet", "default", f.Fleet)
 		r.in.Fleets = append(r.in.Fleets, f)
 	}
 	return r, nil
@@ -126,9 +129,13 @@ func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Of
 	return fleet.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
 }
 
-// events returns the Events of an object, the oldest first, and whether they could be read: they are optional.
-func (r *Cluster) events(ctx context.Context, kind, namespace, name string) ([]corev1.Event, bool) {
-	return eventsWith(ctx, r.client, namespace, fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
+// events returns the Events of an object, the oldest first, and whether they could be read: they are optional. It leaves out
+// those of an earlier object of the same name.
+func (r *Cluster) events(ctx context.Context, kind, namespace string, of client.Object) ([]corev1.Event, bool) {
+	all, read := eventsWith(ctx, r.client, namespace, fields.Set{"involvedObject.kind": kind, "involvedObject.name": of.GetName()})
+	return slices.DeleteFunc(all, func(e corev1.Event) bool {
+		return e.InvolvedObject.UID != "" && of.GetUID() != "" && e.InvolvedObject.UID != of.GetUID()
+	}), read
 }
 
 func eventsWith(ctx context.Context, c client.Client, namespace string, of fields.Set) ([]corev1.Event, bool) {
@@ -174,7 +181,7 @@ func (r *Cluster) devices(ctx context.Context, pod *corev1.Pod) *Devices {
 // Pod explains a pod, with its Events.
 func (r *Cluster) Pod(ctx context.Context, pod *corev1.Pod) Why {
 	in := r.in
-	events, read := r.events(ctx, "Pod", pod.Namespace, pod.Name)
+	events, read := r.events(ctx, "Pod", pod.Namespace, pod)
 	in.Pod, in.Events, in.NoEvents, in.Devices = pod, events, !read, r.devices(ctx, pod)
 	return NewWhy(&in)
 }

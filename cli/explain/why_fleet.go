@@ -27,7 +27,7 @@ import (
 // The actions of a fleet for a pending pod.
 const (
 	// Ordered means that a machine was ordered for it and is starting, WouldOrder that one would be ordered in mode Act,
-	// and Joined that no machine that was ordered for it is starting any more.
+	// and Joined that no machine that was ordered for it is starting any more: machines have joined, or have failed.
 	Ordered    = "Ordered"
 	WouldOrder = "WouldOrder"
 	Joined     = "Joined"
@@ -37,6 +37,9 @@ const (
 	Gathers = "Gathers"
 	// Unlisted means that the fleet's last decision lists only a part of its pods, and this one is not in that part.
 	Unlisted = "Unlisted"
+	// Unrecorded means that machines of the fleet have no ready node yet, and that its last decision does not say that one is
+	// for this pod: an earlier decision may have.
+	Unrecorded = "Unrecorded"
 	// Nothing means that the fleet does nothing.
 	Nothing = "Nothing"
 )
@@ -93,8 +96,8 @@ func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 	}
 	if pod.Held != "" {
 		w.Doing, w.Because = Nothing, "no machine is planned for it: "+pod.Held
-		if usesClaims(in.Pod) && !in.knows(volumeKinds...) {
-			w.Because = "whether a machine is planned for it is unknown: its volume claims could not be read"
+		if strings.HasSuffix(pod.Held, world.NotRead) {
+			w.Because = "whether a machine is planned for it is unknown: " + pod.Held
 		}
 		return w
 	}
@@ -124,7 +127,7 @@ func passedOver(in *WhyInput, f *FleetInput, waits bool) string {
 	case unschedulable:
 		return "no machine is bought for a pod that has a node in view: it is nominated to one, or a Migration reserves room for it"
 	}
-	return "no scheduler has reported it as unschedulable: machines are bought only for unschedulable pods"
+	return "no scheduler has reported it as unschedulable, and before that no machine is planned for it"
 }
 
 // refusals returns, for each flavor of a fleet, why no machine of it is bought for the pod, or "".
@@ -161,16 +164,28 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 
 // act sets what the fleet does for an unschedulable pod.
 func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
+	rejected := rejection(f, pod)
+	w.decided(in, f, pod, rejected)
+	s := &f.Fleet.Status
+	if s.InFlight == 0 || w.Doing != Nothing && w.Doing != Unlisted || w.Because == rejected {
+		return
+	}
+	if w.Doing == Nothing {
+		w.Doing = Unrecorded
+	}
+	w.Because += fmt.Sprintf("; machines of the fleet without a ready node: %d", s.InFlight)
+	w.expect(f)
+}
+
+// decided sets what the fleet has decided about an unschedulable pod, which may have been rejected.
+func (w *FleetWhy) decided(in *WhyInput, f *FleetInput, pod *world.Waiting, rejected string) {
 	s := &f.Fleet.Status
 	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.FleetReady)
 	buy := boughtFor(s.LastDecision, pod.Name)
 	takes := slices.ContainsFunc(w.Flavors, func(t Tally) bool { return t.Reason == "" })
 	switch {
 	case s.Deferral != nil && slices.Contains(s.Deferral.PodNames, pod.Name):
-		d := s.Deferral
-		w.Doing, w.Because = Waits, fmt.Sprintf("%s; room is expected at %s, and a machine is bought at %s at the latest; waiting saves $%s",
-			d.Reason, clockOf(d.RoomTime.Time), clockOf(d.BuyTime.Time), d.SavesDollars)
-		w.ExpectedTime = &d.RoomTime.Time
+		w.defers(f)
 	case buy != nil && !s.LastDecision.Time.Time.Before(pod.Since.Add(-time.Second)):
 		w.ordered(in, f, buy)
 	case ready == nil:
@@ -178,20 +193,32 @@ func (w *FleetWhy) act(in *WhyInput, f *FleetInput, pod *world.Waiting) {
 	case ready.Status != metav1.ConditionTrue:
 		w.Doing, w.Because = Nothing, fmt.Sprintf("the fleet is on hold (%s): %s", ready.Reason, ready.Message)
 	case !takes:
-		w.Doing, w.Because = Nothing, cmp.Or(rejection(f, pod), "no flavor of the fleet fits it")
+		w.Doing, w.Because = Nothing, cmp.Or(rejected, "no machine of its flavors can be bought for the pod now")
 	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.FleetLimited):
 		w.Doing, w.Because = Nothing, "a limit is reached: "+meta.FindStatusCondition(s.Conditions, v1alpha1.FleetLimited).Message
 	case in.Now.Sub(pod.Since) < f.Fleet.Spec.Scaling.BatchMax.Duration:
-		w.Doing, w.Because = Gathers, fmt.Sprintf("the fleet waits for up to %v for more pods, to buy machines for all of them together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
+		w.Doing, w.Because = Gathers, fmt.Sprintf("the fleet waits for up to %v for more pods, to plan machines for all of them together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
 	default:
-		w.unnamed(f, pod)
+		w.unnamed(f, pod, rejected)
 	}
 }
 
+// defers sets until when the fleet waits for room, or would wait if it were neither in mode Observe nor paused.
+func (w *FleetWhy) defers(f *FleetInput) {
+	d := f.Fleet.Status.Deferral
+	if f.Fleet.Spec.Mode == v1alpha1.FleetObserve || meta.IsStatusConditionTrue(f.Fleet.Status.Conditions, v1alpha1.ConditionPaused) {
+		w.Doing, w.Because = Nothing, fmt.Sprintf("it changes nothing now, and would wait for room: %s; room is expected at %s; waiting would save $%s", d.Reason, clockOf(d.RoomTime.Time), d.SavesDollars)
+		return
+	}
+	w.Doing, w.Because = Waits, fmt.Sprintf("%s; room is expected at %s, and a machine is bought at %s at the latest; waiting saves $%s",
+		d.Reason, clockOf(d.RoomTime.Time), clockOf(d.BuyTime.Time), d.SavesDollars)
+	w.ExpectedTime = &d.RoomTime.Time
+}
+
 // unnamed sets what is known about a pod that no decision names.
-func (w *FleetWhy) unnamed(f *FleetInput, pod *world.Waiting) {
+func (w *FleetWhy) unnamed(f *FleetInput, pod *world.Waiting, rejected string) {
 	s := &f.Fleet.Status
-	w.Doing, w.Because = Nothing, rejection(f, pod)
+	w.Doing, w.Because = Nothing, rejected
 	if w.Because != "" {
 		return
 	}
@@ -210,10 +237,6 @@ func (w *FleetWhy) unnamed(f *FleetInput, pod *world.Waiting) {
 		w.Because = fmt.Sprintf("the fleet's last decision, at %s, is older than the time since which the pod is unschedulable", clockOf(d.Time.Time))
 	default:
 		w.Because = "the fleet's last decision does not name it"
-	}
-	if s.InFlight > 0 {
-		w.Because += fmt.Sprintf("; machines of the fleet that are starting: %d", s.InFlight)
-		w.expect(f)
 	}
 }
 
@@ -257,7 +280,6 @@ func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPur
 	case !starting:
 		w.Doing, w.ExpectedTime = Joined, nil
 		w.Because += "; no machine of this order is starting any more"
-		return
 	case in.Now.After(expected):
 		w.Because += fmt.Sprintf("; expected to accept pods at %s, %v ago", clockOf(expected), in.Now.Sub(expected).Round(time.Second))
 	default:
@@ -276,29 +298,35 @@ func ofOrder(m *provider.Machine, d *v1alpha1.FleetDecision, buy *v1alpha1.Decid
 }
 
 // progress returns the nodes of the machines of a purchase that have joined, and whether another one may be starting.
-// Without machines, the status of the fleet says that.
+// Without machines, the status of the fleet says that. A decision whose outcome was measured has none: all its machines were
+// ready or given up, and what is in flight is something else, such as a machine whose node is not ready any more.
 func progress(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) (joined []string, starting bool) {
 	s := &f.Fleet.Status
+	measured := s.LastDecision.Measured != nil
 	if f.Unread != "" {
-		return nil, s.InFlight > 0 || s.Intent != nil
+		return nil, !measured && (s.InFlight > 0 || s.Intent != nil)
 	}
-	seen := int32(0)
+	seen, known := int32(0), int32(0) // machines of the order, and machines in flight
 	for i := range f.Machines {
 		m := &f.Machines[i]
-		if !ofOrder(m, s.LastDecision, buy) {
-			continue
-		}
-		seen++
 		node := in.View.Nodes[m.Node]
+		is, up := ofOrder(m, s.LastDecision, buy), node != nil && world.Joined(node)
+		if !up {
+			known++
+		}
 		switch {
-		case node != nil && world.Joined(node):
+		case !is:
+			continue
+		case up:
 			joined = append(joined, m.Node)
 		case m.Failed == "" && !m.Leaving:
 			starting = true
 		}
+		seen++
 	}
 	slices.Sort(joined)
-	return joined, starting || seen < buy.Count && (s.InFlight > 0 || s.Intent != nil)
+	unseen := seen < buy.Count && (s.InFlight > known || s.Intent != nil)
+	return joined, !measured && (starting || unseen)
 }
 
 // expect sets when the last of the ordered machines is expected.
@@ -342,11 +370,19 @@ func rejection(f *FleetInput, pod *world.Waiting) string {
 		}
 	}
 	for i := len(f.Events) - 1; i >= 0; i-- {
-		if _, why, is := strings.Cut(f.Events[i].Message, pod.Name+": "); is && f.Events[i].Reason == "NoMachineFits" && !EventTime(&f.Events[i]).Before(since) {
+		if why, is := rejectedBy(f.Events[i].Message, pod.Name); is && f.Events[i].Reason == "NoMachineFits" && !EventTime(&f.Events[i]).Before(since) {
 			return why
 		}
 	}
 	return ""
+}
+
+// rejectedBy returns the reason in the message of an Event about pods that fit no machine, if its first pod is this one.
+func rejectedBy(message, pod string) (why string, is bool) {
+	if _, first, several := strings.Cut(message, " pods, the first is "); several {
+		message = first
+	}
+	return strings.CutPrefix(message, pod+": ")
 }
 
 // problems returns the conditions of a fleet that report a problem.
@@ -378,8 +414,9 @@ func (w *FleetWhy) write(b *strings.Builder) {
 }
 
 var fleetVerbs = map[string]string{
-	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Joined: "the machine for it has started", Waits: "waits for room to become free",
-	Gathers: "waits for more pods", Unlisted: "its last decision does not list the pod", Nothing: "does nothing for it",
+	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Joined: "no machine for it is starting any more", Waits: "waits for room to become free",
+	Gathers: "waits for more pods", Unlisted: "its last decision does not list the pod",
+	Unrecorded: "whether a machine is on its way for the pod is not recorded", Nothing: "does nothing for it",
 }
 
 // EventTime returns when an Event was last observed.

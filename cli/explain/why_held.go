@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	volumehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
@@ -23,6 +24,7 @@ const (
 	disks      = "PersistentVolumes"
 	classes    = "StorageClasses"
 	budgets    = "PodDisruptionBudgets"
+	namespaces = "Namespaces"
 )
 
 var volumeKinds = []string{claims, disks, classes}
@@ -48,10 +50,8 @@ func stopped(pod *corev1.Pod) string {
 
 // held returns why no node takes a pod that its scheduler handles, or "".
 func (p *Pending) held(in *WhyInput) string {
-	if in.knows(volumeKinds...) {
-		if why := in.View.Blocked(in.Pod); why != "" {
-			return why
-		}
+	if why := in.View.Blocked(in.Pod); why != "" {
+		return why
 	}
 	if why := in.Devices.blocks(in.Pod); why != "" {
 		return why
@@ -71,15 +71,18 @@ func unscheduled(in *WhyInput) string {
 		if other.Spec.SchedulerName != name || world.PodName(other) == world.PodName(in.Pod) {
 			continue
 		}
+		if _, static := other.Annotations[corev1.MirrorPodAnnotationKey]; static {
+			continue // the kubelet runs it
+		}
 		others++
 		if other.Spec.NodeName != "" || evaluated(other) {
 			handled++
 		}
 	}
-	text := fmt.Sprintf("scheduler %s has not reported on it (the pod has no condition PodScheduled)", cmp.Or(name, "none"))
+	text := fmt.Sprintf("scheduler %s has not reported on it (it has set no condition PodScheduled)", cmp.Or(name, "none"))
 	switch {
 	case handled > 0:
-		return text + "; it has handled " + plural.Count(handled, "other pod")
+		return text + fmt.Sprintf("; with this schedulerName, %s %s a node or such a condition", plural.Count(handled, "other pod"), plural.Form(handled, "has", "have"))
 	case others > 0:
 		return text + fmt.Sprintf(", nor on the %s with this schedulerName: check that such a scheduler runs", plural.Count(others, "other pod"))
 	}
@@ -127,13 +130,13 @@ func nomination(in *WhyInput) string {
 	return text
 }
 
-// victims returns the pods that are preempted on a node.
+// victims returns the pods of lower priority that are preempted on a node.
 func victims(in *WhyInput, node string) (names []string) {
 	for _, other := range in.View.On(node) {
 		preempted := slices.ContainsFunc(other.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
 		})
-		if preempted && other.DeletionTimestamp != nil {
+		if preempted && other.DeletionTimestamp != nil && ptr.Deref(other.Spec.Priority, 0) < ptr.Deref(in.Pod.Spec.Priority, 0) {
 			names = append(names, world.PodName(other))
 		}
 	}

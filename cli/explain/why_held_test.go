@@ -112,7 +112,7 @@ func TestANominatedPodSaysForWhatItWaits(t *testing.T) {
 			"A scheduler has chosen node a, for which provisioner csi.example.com is to create the volume of claim data first.", "!has not reported")
 	})
 	t.Run("others are preempted", func(t *testing.T) {
-		pod := fixtures.Pod("p", 100, 1<<20, nominated("a"), unschedulable)
+		pod := fixtures.Pod("p", 100, 1<<20, nominated("a"), unschedulable, func(p *corev1.Pod) { p.Spec.Priority = new(int32(10)) })
 		victim := fixtures.Pod("victim", 100, 1<<20, func(p *corev1.Pod) {
 			p.UID, p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers = "v", "a", &metav1.Time{Time: noon}, []string{"example.com/wait"}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
@@ -191,7 +191,7 @@ func TestASchedulerThatNobodyRunsIsDoubted(t *testing.T) {
 	const accepts = "!would accept it now"
 	says(t, textOf(t, clusterOf(t, nil, of("p")), of("p")), "no other pod has this schedulerName: check that such a scheduler runs", accepts)
 	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q")), of("p")), "nor on the 1 other pod with this schedulerName", accepts)
-	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q", unschedulable)), of("p")), "it has handled 1 other pod", "!check that")
+	says(t, textOf(t, clusterOf(t, nil, of("p"), of("q", unschedulable)), of("p")), "with this schedulerName, 1 other pod has a node or such a condition", "!check that")
 }
 
 // TestWhatCouldNotBeReadIsSaidAndNotGuessed checks that missing rights make no claim, budget or fleet missing.

@@ -103,7 +103,7 @@ func (p *Pending) doing() string {
 	if len(p.Fleets) == 0 {
 		return strings.TrimSuffix(p.NoFleets, ".")
 	}
-	rank := []string{Ordered, Joined, Gathers, Waits, WouldOrder, Unlisted, Nothing}
+	rank := []string{Ordered, Joined, Gathers, Waits, WouldOrder, Unlisted, Unrecorded, Nothing}
 	best := slices.MinFunc(p.Fleets, func(a, b FleetWhy) int {
 		return cmp.Compare(slices.Index(rank, a.Doing), slices.Index(rank, b.Doing))
 	})
@@ -116,13 +116,13 @@ func (p *Pending) doing() string {
 		if best.ExpectedTime != nil {
 			text += ", expected at " + clockOf(*best.ExpectedTime)
 		}
-	case Nothing, Unlisted:
+	case Nothing, Unlisted, Unrecorded:
 		text += ": " + best.Because
 	}
 	return text
 }
 
-// NodeWhy is what happens to a node, and how its pods may leave it.
+// NodeWhy is what happens to a node, and how its pods may leave it. Pods that are on their way to it are not among them.
 type NodeWhy struct {
 	Node  string `json:"node"`
 	Fleet string `json:"fleet,omitempty"`
@@ -148,7 +148,7 @@ func NewNodeWhy(in *WhyInput, node string) NodeWhy {
 	itself := of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: node}})
 	w := NodeWhy{Node: node, Fleet: itself.Fleet, Stays: itself.NodeStays, Emptied: itself.Emptied, Pods: []NodePod{}}
 	for _, pod := range in.View.On(node) {
-		if !class.EveryNode(pod) {
+		if pod.Spec.NodeName == node && !class.EveryNode(pod) {
 			w.Pods = append(w.Pods, NodePod{world.PodName(pod), of(pod)})
 		}
 	}

@@ -94,7 +94,7 @@ func parseScheduler(c corev1.PodCondition) *SchedulerSays {
 func newPending(in *WhyInput) *Pending {
 	pod := in.Pod
 	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in)}
-	if c := status.Unscheduled(pod); c != nil {
+	if c := status.Unscheduled(pod); c != nil && c.Reason != corev1.PodReasonSchedulingGated { // the API server sets that one
 		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c)
 	}
 	if !p.Since.IsZero() {
@@ -128,20 +128,42 @@ func (p *Pending) readNodes(in *WhyInput) {
 	if usesClaims(in.Pod) && !in.knows(volumeKinds...) {
 		p.Unchecked = append(p.Unchecked, "its volume claims")
 	}
+	if !in.knows(namespaces) && slices.ContainsFunc(in.View.Pods, selectsNamespaces) {
+		p.Unchecked = append(p.Unchecked, "affinity to pods of namespaces that are selected by labels")
+	}
 	if in.Devices != nil && in.Devices.Unread != "" {
 		p.Unchecked = append(p.Unchecked, fmt.Sprintf("its resource claims (%s)", in.Devices.Unread))
 	}
 	if name := in.Pod.Spec.SchedulerName; name != corev1.DefaultSchedulerName {
 		p.Unchecked = append(p.Unchecked, fmt.Sprintf("the rules of scheduler %s", cmp.Or(name, "none")))
 	}
+	also := strings.Join(p.Unchecked, ", ")
 	switch {
+	case p.Held != "" && also != "":
+		p.Free = "excluded by nothing that is checked here, apart from the above; its scheduler also checks " + also
 	case p.Held != "":
 		p.Free = "would not exclude it, apart from the above"
-	case len(p.Unchecked) > 0:
-		p.Free = "excluded by nothing that is checked here; its scheduler also checks " + strings.Join(p.Unchecked, ", ")
+	case also != "":
+		p.Free = "excluded by nothing that is checked here; its scheduler also checks " + also
 	default:
 		p.Free = "would accept it now"
 	}
+}
+
+// selectsNamespaces reports whether required affinity of a pod selects namespaces by their labels.
+func selectsNamespaces(pod corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return false
+	}
+	var terms []corev1.PodAffinityTerm
+	if a.PodAffinity != nil {
+		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a.PodAntiAffinity != nil {
+		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil })
 }
 
 // tally groups names by reason, the most frequent first, but the empty reason before all others.

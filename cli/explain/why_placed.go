@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
@@ -25,7 +26,7 @@ type Placement struct {
 	Because []string `json:"because,omitempty"`
 	// Scores says that the scores of the scheduler's plugins are not recorded, and how to see them.
 	Scores string `json:"scores"`
-	// ExpectedFinish is the expected finish of a batch pod, as the scheduler wrote it.
+	// ExpectedFinish is the expected finish of a batch pod that has not ended, as the scheduler wrote it.
 	ExpectedFinish *time.Time `json:"expectedFinish,omitempty"`
 }
 
@@ -66,7 +67,7 @@ func newPlacement(in *WhyInput) *Placement {
 			add("NodeFleet %s ordered machines of flavor %s at %s for %s, including this one: %s", f.Name, buy.Flavor, clockOf(d.Time.Time), plural.Count(buy.Pods, "pod"), buy.Reason)
 		}
 	}
-	if finish, is := runtimes.Written(pod); is {
+	if finish, is := runtimes.Written(pod); is && !class.Ended(pod) {
 		p.ExpectedFinish = &finish
 	}
 	return p
@@ -157,12 +158,21 @@ func newMoving(in *WhyInput) *Moving {
 	}
 	for i := range in.View.Migrations {
 		g := &in.View.Migrations[i]
-		if !world.Ended(g) && g.Namespace == in.Pod.Namespace && g.Spec.PodName == in.Pod.Name {
+		if !world.Ended(g) && moves(g, in.Pod) {
 			m.Migrations = append(m.Migrations, MigrationLine(g))
 		}
 	}
 	m.node(in, own)
 	return m
+}
+
+// moves reports whether a Migration is about a pod, and not about an earlier one of the same name.
+func moves(g *v1alpha1.Migration, pod *corev1.Pod) bool {
+	uid := g.Spec.PodUID
+	if g.Status.Plan != nil {
+		uid = g.Status.Plan.PodUID
+	}
+	return g.Namespace == pod.Namespace && g.Spec.PodName == pod.Name && (uid == "" || uid == string(pod.UID))
 }
 
 func waysOf(w cluster.Ways) []string {
@@ -185,7 +195,7 @@ func fleetOf(in *WhyInput) *v1alpha1.NodeFleet {
 	for i := range in.Fleets {
 		f := &in.Fleets[i]
 		for j := range f.Machines {
-			if f.Machines[j].Node == name {
+			if name != "" && f.Machines[j].Node == name {
 				return f.Fleet
 			}
 		}
@@ -203,22 +213,16 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 		m.Fleet = own.Name
 	}
 	if node == nil {
-		m.NodeStays = "the node no longer exists"
+		m.NodeStays = "the node does not exist"
 		return
 	}
 	if mark, is := drain.MarkOf(node); is {
-		m.Emptied = true
-		by := "NodeFleet " + mark.Owner
-		if mark.Owner == drain.Descheduler {
-			by = "the descheduler"
-		}
-		m.NodeStays = fmt.Sprintf("%s has been emptying the node since %s", by, clockOf(mark.Since))
-		if !mark.Until.IsZero() {
-			m.NodeStays += ", and expects the last pod to have left at " + clockOf(mark.Until)
-		}
+		m.Emptied, m.NodeStays = true, emptied(in, mark)
 		return
 	}
 	switch {
+	case own != nil && leaving(in, node.Name):
+		m.NodeStays = fmt.Sprintf("NodeFleet %s is releasing the machine of the node", own.Name)
 	case node.Spec.Unschedulable:
 		m.NodeStays = "the node is cordoned, but not by Supercargo"
 	case own == nil && !in.knows(nodeFleets):
@@ -234,6 +238,32 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	}
 }
 
+// emptied says who empties a node with a mark, since when and until when.
+func emptied(in *WhyInput, mark drain.Mark) string {
+	by := "NodeFleet " + mark.Owner
+	switch {
+	case mark.Owner == drain.Descheduler:
+		by = "the descheduler"
+	case in.knows(nodeFleets) && !slices.ContainsFunc(in.Fleets, func(f FleetInput) bool { return f.Fleet.Name == mark.Owner }):
+		return fmt.Sprintf("the node is marked as being emptied by NodeFleet %s, which does not exist", mark.Owner)
+	}
+	text := by + " is emptying the node"
+	if !mark.Since.IsZero() {
+		text = fmt.Sprintf("%s has been emptying the node since %s", by, clockOf(mark.Since))
+	}
+	if !mark.Until.IsZero() {
+		text += ", and expects the last pod to have left at " + clockOf(mark.Until)
+	}
+	return text
+}
+
+// leaving reports whether the machine of a node is being released.
+func leaving(in *WhyInput, node string) bool {
+	return slices.ContainsFunc(in.Fleets, func(f FleetInput) bool {
+		return slices.ContainsFunc(f.Machines, func(m provider.Machine) bool { return m.Node == node && m.Leaving })
+	})
+}
+
 // unreadMachines returns the first NodeFleet whose machines could not be read, or "".
 func unreadMachines(in *WhyInput) string {
 	if at := slices.IndexFunc(in.Fleets, func(f FleetInput) bool { return f.Unread != "" }); at >= 0 {
@@ -245,7 +275,7 @@ func unreadMachines(in *WhyInput) string {
 // kept returns what a fleet has recorded about a node that it does not empty.
 func kept(f *v1alpha1.NodeFleet, node string) string {
 	if at := slices.IndexFunc(f.Status.Kept, func(k v1alpha1.KeptMachine) bool { return k.Node == node }); at >= 0 {
-		return fmt.Sprintf("the node is under-used and is kept: %s", f.Status.Kept[at].Reason)
+		return fmt.Sprintf("NodeFleet %s keeps the node, which is under-used or empty: %s", f.Name, f.Status.Kept[at].Reason)
 	}
 	if d := f.Status.LastDecision; d != nil {
 		for _, r := range d.Releases {

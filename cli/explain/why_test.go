@@ -132,11 +132,11 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"the decision lists a part of its pods, and not this one", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Buys[0].Machines[0].PodNames = []string{"default/other"}
-		}, Unlisted, "the fleet's last decision lists 1 of 3 pods, and this one is not among them; machines of the fleet that are starting: 1"},
+		}, Unlisted, "the fleet's last decision lists 1 of 3 pods, and this one is not among them; machines of the fleet without a ready node: 1"},
 		{"the decision lists all its pods, and not this one", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Buys[0].Pods, f.Status.LastDecision.Buys[0].Machines[0].PodNames = 1, []string{"default/other"}
-		}, Nothing, "the fleet's last decision does not name it; machines of the fleet that are starting: 1"},
+		}, Unrecorded, "the fleet's last decision does not name it; machines of the fleet without a ready node: 1"},
 		{"a part of the pods that wait is listed", func(f *v1alpha1.NodeFleet) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Pods: 12, PodNames: []string{"default/other"}}
 		}, Unlisted, "lists 1 of 12 pods, and this one is not among them"},
@@ -152,7 +152,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
 			f.Status.LastDecision.Time = metav1.NewTime(noon.Add(-time.Hour))
-		}, Nothing, "the fleet's last decision, at 2026-11-26 11:00:00 UTC, is older than the time since which the pod is unschedulable"},
+		}, Unrecorded, "the fleet's last decision, at 2026-11-26 11:00:00 UTC, is older than the time since which the pod is unschedulable"},
 		{"it waits for room", func(f *v1alpha1.NodeFleet) {
 			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
 		}, Waits, "waiting saves $0.5"},
@@ -160,8 +160,8 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"nobody manages the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
-		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Nothing, "recorded no decision yet; machines of the fleet that are starting: 2"},
-		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet fits it"},
+		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Unrecorded, "recorded no decision yet; machines of the fleet without a ready node: 2"},
+		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no machine of its flavors can be bought for the pod now"},
 		{"the fleet says itself why not", func(f *v1alpha1.NodeFleet) {
 			f.Status.Flavors = f.Status.Flavors[:1]
 			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Rejected: []v1alpha1.Rejection{{Name: "default/p", Reason: "0 of 1 flavors: 1 too small (CPU)"}}}

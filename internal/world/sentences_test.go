@@ -228,7 +228,7 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"was not read", say(uses("nope"), unread("PersistentVolumeClaims")), say(uses("nope"))},
 		{"does not exist", say(uses("nope")), late},
 		{"volume claim %s is not bound yet", now, late},
-		{"StorageClass %s of volume claim %s was not read", say(uses("typo-class"), unread("StorageClasses")), say(uses("typo-class"))},
+		{"StorageClass %s of volume claim %s %s", say(uses("typo-class"), unread("StorageClasses")), say(uses("typo-class"))},
 		{"volume claim %s requires a volume that no provisioner creates, and a new machine may have none", say(uses("local")), late},
 
 		// What a user can change.

@@ -26,10 +26,13 @@ const (
 	kindClasses = "StorageClasses"
 )
 
+// NotRead ends the reasons why nothing can be planned that only say that an object is unknown: it may exist.
+const NotRead = "was not read"
+
 // lacks says that an object was not found among those of a kind.
 func (v *volumes) lacks(kind string) string {
 	if v.unread[kind] {
-		return "was not read"
+		return NotRead
 	}
 	return "does not exist"
 }
@@ -92,7 +95,7 @@ func (v *volumes) demands(namespace, name string) ([]*corev1.NodeSelector, strin
 	}
 	class := v.classOf(claim)
 	if class == nil && v.unread[kindClasses] {
-		return nil, fmt.Sprintf("StorageClass %s of volume claim %s was not read", volumehelpers.GetPersistentVolumeClaimClass(claim), name)
+		return nil, fmt.Sprintf("StorageClass %s of volume claim %s %s", volumehelpers.GetPersistentVolumeClaimClass(claim), name, NotRead)
 	}
 	if !waitsForPod(class) {
 		return nil, fmt.Sprintf("volume claim %s is not bound yet", name)
