@@ -88,7 +88,7 @@ func (e Pod) Write(w io.Writer) error {
 	fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSCORE\tENERGY J\tRUNTIME S\tTRUST\t%sNOTE\n", header)
 	for _, n := range e.Nodes {
 		if !n.Known {
-			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\t%snothing is known about this machine type\n", n.Node, cmp.Or(n.MachineType, "?"), n.Score, n.costText(e.Unit))
+			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\t%s%s\n", n.Node, cmp.Or(n.MachineType, "?"), n.Score, n.costText(e.Unit), "no prediction for this pod on this machine type")
 			continue
 		}
 		var notes []string

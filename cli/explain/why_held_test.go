@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +41,9 @@ func clusterOf(t *testing.T, forbidden func(client.ObjectList) bool, objects ...
 			if forbidden != nil && forbidden(list) {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil)
 			}
+			if events, is := list.(*corev1.EventList); is {
+				return listEvents(ctx, c, events, o)
+			}
 			return c.List(ctx, list, o...)
 		},
 	}).Build()
@@ -47,6 +52,19 @@ func clusterOf(t *testing.T, forbidden func(client.ObjectList) bool, objects ...
 		t.Fatal(err)
 	}
 	return read
+}
+
+// listEvents selects Events by their fields, as the API server does.
+func listEvents(ctx context.Context, c client.Client, list *corev1.EventList, o []client.ListOption) error {
+	var options client.ListOptions
+	options.ApplyOptions(o)
+	selector := options.FieldSelector
+	options.FieldSelector = nil
+	err := c.List(ctx, list, &options)
+	list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
+		return selector != nil && !selector.Matches(fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "involvedObject.name": e.InvolvedObject.Name, "reason": e.Reason})
+	})
+	return err
 }
 
 // textOf returns what is printed about a pod of a cluster.

@@ -96,7 +96,7 @@ func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 		"",
 		"NODE    MACHINE TYPE  SCORE  ENERGY J  RUNTIME S  TRUST  NOTE",
 		"xeon-a  xeon-8        97     476       249        100 %",
-		"riddle  ?             49     ?         ?          -      nothing is known about this machine type",
+		"riddle  ?             49     ?         ?          -      no prediction for this pod on this machine type",
 		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power is included",
 	}
 	for i, w := range want {
