@@ -123,7 +123,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 		"NODE MACHINE TYPE SCORE ENERGY J RUNTIME S TRUST ZONE ENERGY COSTS NOTE",
 		"xeon-b xeon-8 68 1.542e+04 249 100 % west 0.154 g CO2 idle",
 		"xeon-a xeon-8 1 476 249 100 % east 0.476 g CO2",
-		"riddle ? 34 ? ? - ? ? nothing is known",
+		"riddle ? 34 ? ? - ? ? no prediction",
 	} {
 		if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
 			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
@@ -146,7 +146,7 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 func TestExplainSaysThatNothingIsKnown(t *testing.T) {
 	kubeconfig := energyServer(t)
 	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--energy-weight", "0.5", "--kubeconfig", kubeconfig)
-	if code != 0 || strings.Count(stdout, "nothing is known") != 3 || strings.Count(stdout, " 50 ") != 3 {
+	if code != 0 || strings.Count(stdout, "no prediction") != 3 || strings.Count(stdout, " 50 ") != 3 {
 		t.Errorf("exit %d, %s: %s", code, stderr, stdout)
 	}
 	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "--kubeconfig", kubeconfig)

@@ -102,7 +102,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"NodeFleet batch, class Batch, mode Act",
 		"7 machines, 2 in flight, 3 pods pending, $1.344/h (machines for all its pods cost at least $1.21/h)",
 		"Ready: True (Reconciled) all is well",
-		"Waiting saves $0.012: 2 pods wait for room that becomes free; room for the last pod is expected at 08:05:00, and a machine for the first pod is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
+		"Waiting saves $0.012: 2 pods wait for room that becomes free; room for the last pod is expected at 08:05:00, and a machine for the first pod is due at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",
 		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +
