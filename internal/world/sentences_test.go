@@ -107,7 +107,8 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		}))
 	}
 	allowing := budget(func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 })
-	several := say(restarts, allowing, func(w *World, _ *corev1.Pod) {
+	notInstalled := func(w *World, _ *corev1.Pod) { w.migrates = false }
+	several := say(restarts, allowing, notInstalled, func(w *World, _ *corev1.Pod) {
 		other := w.Budgets[0]
 		other.Name = "c"
 		w.Budgets = append(w.Budgets, other)
@@ -157,7 +158,6 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	inMove := func(w *World, p *corev1.Pod) {
 		w.Migrations = []v1alpha1.Migration{{Status: v1alpha1.MigrationStatus{Plan: &v1alpha1.MigrationPlan{PodUID: string(p.UID)}}}}
 	}
-	notInstalled := func(w *World, _ *corev1.Pod) { w.migrates = false }
 
 	base, open := say(), say(restarts)
 	optOut := say(service, evicts(v1alpha1.EvictServicesOptOut))
@@ -236,9 +236,9 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"remove all other obstacles to moving these pods", bareOptOut, optOut},
 		{"PodDisruptionBudget that allows no disruption", spent("1", ""), say(restarts, allowing)},
 		{"PodDisruptionBudget %s allows no disruption now", spent("1", ""), say(restarts, allowing)},
-		{"it has %d PodDisruptionBudgets (%s), and the API server refuses to evict such a pod", several, say(restarts, allowing)},
-		{"several PodDisruptionBudgets", several, say(restarts, allowing)},
-		{"selectors by which one PodDisruptionBudget selects each pod: the API server refuses to evict others", several, say(restarts, allowing)},
+		{"it has %d PodDisruptionBudgets (%s), and the API server refuses to evict such a pod", several, say(restarts, allowing, notInstalled)},
+		{"several PodDisruptionBudgets", several, say(restarts, allowing, notInstalled)},
+		{"selectors by which one PodDisruptionBudget selects each pod: the API server refuses to evict others", several, say(restarts, allowing, notInstalled)},
 		{"remove the annotation, or give it a duration that the pod has run for", undisrupted("5m"), undisrupted("5m", started(5*time.Minute))},
 		{"remove the annotation", say(restarts, annotated(annotationSafeToEvict, "false")), open},
 		{"no controller", bareOptOut, say(bare, moves, notInstalled)},
