@@ -575,6 +575,7 @@ func aboutLists(t *testing.T) []sentences.Case {
 		{"in any namespace", list(""), list("default", elsewhere)},
 		{" Pods without a node in other namespaces: %d; -A lists them.", list("default", elsewhere), list("jobs", elsewhere)},
 		{"\nPods that could not be created, by the Events of their controllers:", list("jobs", elsewhere, failed), list("jobs", elsewhere)},
+		{"\nFor each of them: %s\n", list("jobs", elsewhere), listOf(t, "")},
 		{"; %s could not create a pod at %s: %s", NeverCreated(refused, "load-0"), NeverCreated(refused, "other")},
 		{"No pod would have to leave it.", saysOf(t, aNode(t, fixtures.Pod("coming", 100, 1<<20, nominatedTo("a")))), saysOf(t, aNode(t, running()))},
 		{"Its flavors were read from its status, which has no labels, taints and zones of machines: ", openStack, say(t, pod, fleets(fleet))},

@@ -178,6 +178,7 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"volume claim %s has lost its volume: the Events of the claim say why", say(pending, uses("affine"), withClaim("affine", lost)), say(pending, uses("lost"))},
 		{"volume claim %s names volume %s and is not bound to it: the Events of the claim say why", say(pending, uses("named")), say(pending, uses("labelled"))},
 		{"volume claim %s is not bound and names no StorageClass: create a volume that it matches", say(pending, uses("no-class")), say(pending, uses("hand"))},
+		{"volume claim %s is not bound and names no StorageClass: mark a StorageClass as the default, or create a volume that it matches", say(pending, uses("default-class")), say(pending, uses("no-class"))},
 		{"volume claim %s is not bound, and its StorageClass %s does not exist", say(pending, uses("typo-class")), say(pending, uses("typo-class"), unread("StorageClasses"))},
 		{"volume claim %s is not bound: create a volume of StorageClass %s that it matches", say(pending, uses("hand")), now},
 		{"volume claim %s is not bound: provisioner %s of StorageClass %s must create its volume first; the Events of the claim say how far it is", now, late},
