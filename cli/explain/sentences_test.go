@@ -38,7 +38,7 @@ func TestEachSentenceIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 		"\nCATEGORY\tCPU\tMEMORY\tSOURCE\tUSED CPU\tUSED MEMORY\tRUNTIME\tENDED\tNOTE": "a header",
 		"\nFLAVOR\tINIT TIME\tNODE\tIMAGE\tCONNECT\tWORKERS":                           "a header",
 		"CONTROLLER\tTIMES\tLAST AT\tWHY":                                              "a header",
-		"POD\tPENDING FOR\tWHY\tWHAT IS DONE":                                          "a header", "\nPOD\tMAY LEAVE BY\tOR WHY NOT": "a header",
+		"POD\tPENDING FOR\tWHY":                                                        "a header", "WHAT IS DONE": "a header", "\nPOD\tMAY LEAVE BY\tOR WHY NOT": "a header",
 	})
 }
 
