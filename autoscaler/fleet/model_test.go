@@ -80,6 +80,7 @@ type model struct {
 	before  func(what string) error // is called before each write, and may refuse it
 	refuses func() (refused, done bool)
 	sick    bool                  // nodes never become ready
+	lag     time.Duration         // how long a machine takes from its order until it is ready; 0 is a minute
 	goes    time.Duration         // how long released machines stay, empty
 	creates func(pod *corev1.Pod) // what controllers create in place of evicted pods; nil: the same
 	// promised is how much less than their flavor nodes have, taints are those that they start with.
@@ -355,7 +356,7 @@ func (m *model) make() {
 		for ; there < f.Want && m.makes(f.Name); there++ {
 			m.made++
 			m.lastMade = m.clock.Now()
-			comes := minute
+			comes := cmp.Or(m.lag, minute)
 			if strings.HasPrefix(f.Name, "never") {
 				comes = -1
 			}

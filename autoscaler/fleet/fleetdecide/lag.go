@@ -41,6 +41,46 @@ func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	return longest
 }
 
+// outOfDate is how many times the expected start-up time a machine may take before that time counts as out of date.
+// Start-up times vary less than that.
+const outOfDate = 2
+
+// raiseLags raises the expected start-up times of flavors that are out of date: if a machine is on order for more than
+// [outOfDate] times as long, and no machine of the flavor that was ordered at the same time or later has come, then
+// another machine will take at least as long. A start-up time is learned only from machines that have come. Without
+// this rule, a cloud or API server that becomes slow would therefore make pods use up their patience before it is
+// learned, and more machines would be bought for them, which come even later.
+func (r *planning) raiseLags() {
+	came := map[string]time.Time{} // when the last machine was ordered that has come, by flavor
+	for _, m := range r.machines {
+		if !m.OnOrder && m.Ordered.After(came[m.Flavor]) {
+			came[m.Flavor] = m.Ordered
+		}
+	}
+	raised, expected := map[string]bool{}, map[string]time.Duration{}
+	for name, f := range r.flavors {
+		expected[name] = f.Lag
+	}
+	for _, m := range r.machines {
+		f := r.flavors[m.Flavor]
+		age := r.now.Sub(m.Ordered)
+		if !m.OnOrder || !m.Ordered.After(came[m.Flavor]) || age >= f.JoinTimeout || age <= outOfDate*expected[f.Name] || age <= f.Lag {
+			continue
+		}
+		if !raised[f.Name] { // the observation is not changed
+			raised[f.Name], f = true, new(*f)
+			r.flavors[f.Name] = f
+		}
+		f.Lag, f.Learned = age, true
+	}
+	for i := range r.state.Nodes {
+		n := &r.state.Nodes[i]
+		if raised[n.Flavor] && n.Phase == cluster.Ordered && !foreignOrder(n) {
+			n.Due = max(n.Due, r.flavors[n.Flavor].Lag-n.Age)
+		}
+	}
+}
+
 // learnEnds learns how long machines take to be gone after their release has begun. They are billed until then.
 func (r *planning) learnEnds() {
 	there := make(map[string]bool, len(r.o.Machines))

@@ -168,3 +168,34 @@ func TestHowLongMachinesTakeToGoIsLearned(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsWaitForMachinesThatTakeLongerThanExpected has two pods that have waited beside a machine on order,
+// which was expected within two minutes. It has room for one pod at a time, which takes eight minutes.
+func TestPodsWaitForMachinesThatTakeLongerThanExpected(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		age    time.Duration
+		came   time.Duration // since the order of a full machine that has come; 0 if there is none
+		waited time.Duration
+		want   []string
+	}{
+		{"the machine is not late", 3 * minute, 0, 5 * minute, []string{"order small 1 to 2"}},
+		{"the machine is late, as the next one would be", 9 * minute, 0, 5 * minute, nil},
+		{"another that was ordered later has come", 9 * minute, 3 * minute, 5 * minute, []string{"order small 2 to 3"}},
+		{"another that was ordered earlier has come", 9 * minute, 20 * minute, 5 * minute, nil},
+		{"the pod has waited for longer than two of them", 9 * minute, 0, 19 * minute, []string{"order small 1 to 2"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.Flavors, s.State.Flavors = s.Flavors[1:], s.State.Flavors[1:]
+			s.machine("a", "small", tc.age)
+			if tc.came > 0 {
+				m := s.ready("b", "small", job("x", 4, 20*time.Hour))
+				m.Ordered = midnight.Add(-tc.came)
+			}
+			s.pending(ago(job("p", 4, 8*minute), tc.waited), ago(job("q", 4, 8*minute), tc.waited))
+			s.m.decided = map[string]time.Time{"p": midnight.Add(-tc.waited), "q": midnight.Add(-tc.waited)}
+			check(t, s.round(), tc.want...)
+		})
+	}
+}

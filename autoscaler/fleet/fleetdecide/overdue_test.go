@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestHowLongAMachineIsWaitedFor(t *testing.T) {
@@ -241,4 +243,44 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded counts, for any machines, those that are late.
+func TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newScene()
+		late := map[string]int{}
+		for i := range rapid.IntRange(0, 12).Draw(t, "machines") {
+			flavor := rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")
+			age := time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * minute
+			m := s.machine(fmt.Sprint("m", i), flavor, age)
+			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+				m.Failed = "no capacity"
+			}
+			if m.Failed != "" || age >= s.flavor(flavor).JoinTimeout {
+				late[flavor]++
+			}
+		}
+		s.c.MaxFlavors = rapid.IntRange(0, 2).Draw(t, "flavors")
+		for i := range s.Flavors {
+			f := &s.Flavors[i]
+			f.Min, f.Kept = rapid.IntRange(0, 12).Draw(t, "min"), rapid.IntRange(0, 4).Draw(t, "kept") == 0
+		}
+		changed := 0
+		for _, a := range s.round().Abandoned {
+			f := s.flavor(a.Flavor)
+			most := min(late[a.Flavor], max(0, f.Want-f.Min))
+			if f.Kept {
+				most = 0
+			}
+			if n := len(a.Release) + a.Fewer; n > most {
+				t.Fatalf("%d machines of %s are abandoned, %d at most may be", n, a.Flavor, most)
+			} else if n > 0 {
+				changed++
+			}
+		}
+		if s.c.MaxFlavors > 0 && changed > s.c.MaxFlavors {
+			t.Fatalf("machines of %d flavors are abandoned, %d at most may be", changed, s.c.MaxFlavors)
+		}
+	})
 }

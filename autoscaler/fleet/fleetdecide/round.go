@@ -245,7 +245,6 @@ func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
 	for i := range o.Flavors {
 		f := &o.Flavors[i]
 		r.flavors[f.Name] = f
-		lag = max(lag, f.Lag)
 		if f.AvoidUntil.After(now) || f.Failures > 0 {
 			// A clock that was ahead must not prolong the back-off.
 			r.avoided[f.Name] = Avoidance{f.Name, earlier(f.AvoidUntil, now.Add(c.BackOff<<mostDoublings)), f.Failures}
@@ -266,6 +265,10 @@ func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
 		if r.machines[o.Drains[i].Node] != nil {
 			r.drained = append(r.drained, &o.Drains[i])
 		}
+	}
+	r.raiseLags()
+	for _, f := range r.flavors {
+		lag = max(lag, f.Lag)
 	}
 	m.nominations.last = NominatedFor(lag)
 	return r
