@@ -69,9 +69,9 @@ func TestASlowControlPlaneCausesNoMorePurchases(t *testing.T) {
 		most        int
 	}{
 		{"quick", minute, 0, 4},
-		{"quick, but events come in bursts", minute, minute, 6},
-		{"slow", 15 * minute, 0, 8},
-		{"slow, and events come in bursts", 15 * minute, minute, 8},
+		{"quick, but events come in bursts", minute, minute, 4},
+		{"slow", 15 * minute, 0, 4},
+		{"slow, and events come in bursts", 15 * minute, minute, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
