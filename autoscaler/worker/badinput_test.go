@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -165,4 +166,22 @@ func TestAPoolOfNoWorkersSaysThatItIsAtItsLimit(t *testing.T) {
 	}
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "LimitReached")
 	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Active")
+}
+
+// TestALimitIsKnownOnlyWhileTheManagerAnswers has tasks that wait because of the limit, and a manager that falls silent.
+func TestALimitIsKnownOnlyWhileTheManagerAnswers(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Limits.Max = 0 }))
+	b.evaluate()
+	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "LimitReached")
+	for query := range m.Answers() {
+		m.Put(map[string]string{query: ""})
+	}
+	b.clock.SetTime(begin.Add(2 * time.Minute))
+	b.evaluate()
+	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NotResponding")
+	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "LimitReached")
+	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolLimited); !strings.Contains(c.Message, "its maximum of 0 workers") {
+		t.Errorf("Limited says %q", c.Message)
+	}
 }

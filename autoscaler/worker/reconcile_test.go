@@ -208,7 +208,7 @@ func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
 		b.evaluate()
 		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)
 	}
-	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run but have not connected to the manager at "+m.Address+", such as pod "+pod.Name) {
+	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 worker runs but has not connected to the manager at "+m.Address+", such as pod "+pod.Name) {
 		t.Errorf("%d pods, want the worker kept, since no other is connected, and an Event that names it", len(b.pods()))
 	}
 }

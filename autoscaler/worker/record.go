@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // notReady sets the condition Ready to false, and records an Event.
@@ -88,16 +89,19 @@ func clipTo(text string, most int) string {
 // recordLimits records whether tasks wait because of a limit.
 func (rc *reconciliation) recordLimits() {
 	d := &rc.decision
+	if rc.seen.Reading == nil || d.Held {
+		return // it is unknown which tasks wait
+	}
 	var large []string
 	for _, u := range d.Unplaceable {
-		large = append(large, fmt.Sprintf("%d tasks of category %s: %s", u.Tasks, u.Category, u.Reason))
+		large = append(large, fmt.Sprintf("%s of category %s: %s", plural.Count(u.Tasks, "task"), u.Category, u.Reason))
 	}
 	switch text := strings.Join(large, "; "); {
 	case text != "":
 		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonTasksTooLarge, text)
 		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonTasksTooLarge, v1alpha1.ActionWait, text)
 	case d.WaitingThen > 0 && len(rc.seen.Pods)+d.Add >= int(rc.pool.Spec.Limits.Max):
-		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonLimitReached, fmt.Sprintf("%d tasks wait, but the pool has its maximum of %d workers", d.TasksWaiting, rc.pool.Spec.Limits.Max))
+		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonLimitReached, fmt.Sprintf("%s will wait when new workers could start, and the pool has, or is to have, its maximum of %s", plural.Count(d.WaitingThen, "task"), plural.Count(rc.pool.Spec.Limits.Max, "worker")))
 	default:
 		rc.report.Condition(v1alpha1.PoolLimited, false, v1alpha1.PoolReasonWithinLimits, "no task waits because of a limit")
 	}
@@ -165,7 +169,7 @@ func (rc *reconciliation) recordTrouble() {
 		return
 	}
 	if names := rc.decision.Unconnected; len(names) > 0 {
-		text := fmt.Sprintf("%d workers run but have not connected to the manager at %s, such as pod %s: check its log, the manager's password and TLS, and the network policies between them", len(names), rc.client.Address, names[0])
+		text := fmt.Sprintf("%s not connected to the manager at %s, such as pod %s: check its log, the manager's password and TLS, and the network policies between them", plural.Form(len(names), "1 worker runs but has", fmt.Sprintf("%d workers run but have", len(names))), rc.client.Address, names[0])
 		rc.report.Condition(v1alpha1.PoolDegraded, true, v1alpha1.PoolReasonWorkersDoNotConnect, text)
 		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkersDoNotConnect, v1alpha1.ActionWait, text)
 		return
@@ -180,13 +184,13 @@ func (rc *reconciliation) recordDecision() {
 		Time: metav1.NewTime(rc.now), Mode: rc.mode(), Reason: clip.Bytes(d.Reason, conditions.MaxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
 		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
 	}
-	kind, text := v1alpha1.PoolReasonDrained, fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
+	kind, text := v1alpha1.PoolReasonDrained, fmt.Sprintf("drain %s: %s", plural.Count(len(d.Drain), "worker"), d.Reason)
 	if d.Add > 0 {
 		out.Flavor, out.ExpectedReady = d.Flavor, new(rounded(d.InitTime))
 		for _, r := range d.Rejected[:min(len(d.Rejected), maxKept)] {
 			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip.Bytes(r.Reason, conditions.MaxMessage)})
 		}
-		kind, text = v1alpha1.PoolReasonAdded, fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
+		kind, text = v1alpha1.PoolReasonAdded, fmt.Sprintf("add %s%s: %s", plural.Count(d.Add, "worker"), onFlavor(d.Flavor), d.Reason)
 	}
 	if rc.mode() == v1alpha1.WorkerPoolObserve {
 		text = "would " + text

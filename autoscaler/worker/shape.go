@@ -78,7 +78,7 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 func (rc *reconciliation) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) workerdecide.Flavor {
 	out := workerdecide.Flavor{Name: f.Name, Trouble: f.Message}
 	if f.BackOffUntil != nil && f.BackOffUntil.After(rc.now) {
-		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": the nodes of its machines did not become ready"
+		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its last machines did not become usable, or did not stay so"
 	}
 	if f.CPU == nil || f.Memory == nil {
 		out.Trouble = "the capacity of its machines is not known yet"

@@ -161,7 +161,7 @@ func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 	if p := b.evaluate(); len(b.pods()) != 0 || p.Status.LastDecision.Add != 1 {
 		t.Errorf("%d pods and %+v, want none and what would be done", len(b.pods()), p.Status.LastDecision)
 	}
-	if e := <-b.events.Events; !strings.Contains(e, "would add 1 workers") {
+	if e := <-b.events.Events; !strings.Contains(e, "would add 1 worker:") {
 		t.Errorf("event %q", e)
 	}
 }

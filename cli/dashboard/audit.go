@@ -33,7 +33,7 @@ type accountant struct {
 	pricer *auditor.Pricer
 }
 
-// run audits until ctx ends, and calls touch after each audit. If the interval is 0 it only reads
+// run audits until ctx ends, and calls touch after each audit. If the interval is 0 or less it only reads
 // prices, once.
 func (a *accountant) run(ctx context.Context, touch func()) {
 	for a.link.wait(ctx) == nil {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/status"
@@ -89,5 +91,29 @@ func TestThePossibleCostIsAsKnownAsItsMachines(t *testing.T) {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestAnIntervalOfZeroOrLessReadsPricesOnceAndNeverAudits also has one above zero, which audits until its context ends.
+func TestAnIntervalOfZeroOrLessReadsPricesOnceAndNeverAudits(t *testing.T) {
+	scheme, err := Kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, interval := range []time.Duration{-time.Second, 0, time.Hour} {
+		ctx, cancel := context.WithCancel(t.Context())
+		open := make(chan struct{})
+		close(open)
+		a := &accountant{link: &Link{client: fake.NewClientBuilder().WithScheme(scheme).Build(), open: open}, interval: interval}
+		rounds := 0
+		a.run(ctx, func() {
+			if rounds++; interval > 0 {
+				cancel()
+			}
+		})
+		cancel()
+		if rounds != 1 || a.pricer == nil || (a.audit == nil) != (interval <= 0) {
+			t.Errorf("every %v: %d rounds, prices are read: %v, audited: %v", interval, rounds, a.pricer != nil, a.audit != nil)
+		}
 	}
 }
