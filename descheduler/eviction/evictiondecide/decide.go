@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/attempts"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Evacuation is the text of a refusal by which clients recognize that the pod will leave without
@@ -122,7 +123,7 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 		return Answer{Outcome: Untouched}
 	}
 	if refusals := o.Verdict.Refusals; len(refusals) > 0 {
-		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted without its state: it cannot be moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
+		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s loses its state if it is evicted: it cannot be moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
 	}
 	earlier, failed := earlierAttempts(o), attempts.Failed(pod, attempts.Eviction, now)
 	if a := c.afterFailure(pod, earlier, failed); a != nil {
@@ -211,7 +212,7 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 		if failed < c.Attempts {
 			return nil
 		}
-		return c.failed(pod, fmt.Sprintf("%d Migrations of the pod have failed", failed))
+		return c.failed(pod, fmt.Sprintf("%s of the pod %s failed", plural.Count(failed, "Migration"), plural.Form(failed, "has", "have")))
 	}
 	last := earlier[len(earlier)-1]
 	why := "its phase is " + string(last.Status.Phase)
@@ -230,7 +231,7 @@ func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and --eviction-after-failure=Keep refuses its eviction: %s", pod.Name, why))
 		return &a
 	}
-	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted without its state because it could not be moved: %s", pod.Name, why)}
+	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s loses its state if it is evicted, because it could not be moved: %s", pod.Name, why)}
 }
 
 // forGood reports whether a migration was refused for a permanent reason.

@@ -100,7 +100,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"one that says nothing", pod(func(p *corev1.Pod) { p.Annotations = nil }), Untouched, ""},
 		{"one that is to start again", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
 		{"one that is never to be moved", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationNever }), Untouched, ""},
-		{"one that cannot be moved", refused, NotMovable, "pod work is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
+		{"one that cannot be moved", refused, NotMovable, "pod work loses its state if it is evicted: it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
 
 		{"preconditions that are met", preconditions(metav1.Preconditions{UID: new(types.UID("uid")), ResourceVersion: new("7")}), Started, Evacuation},
 		{"no preconditions among the options", func(o *Observation) { o.Options = &metav1.DeleteOptions{} }, Started, Evacuation},
@@ -243,7 +243,7 @@ func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
 		{"none has failed", 0, Evict, func(*Observation) {}, Started, "Migration evict-uid-1 moves"},
 		{"one has failed", 1, Evict, func(*Observation) {}, Started, "Migration evict-uid-2 moves"},
 		{"one has failed, and is there", 1, Evict, migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2 moves"},
-		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "is evicted without its state because it could not be moved: 2 Migrations of the pod have failed"},
+		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "loses its state if it is evicted, because it could not be moved: 2 Migrations of the pod have failed"},
 		{"two have failed, and one is there", 2, Evict, migration("evict-uid-2", v1alpha1.MigrationRolledBack), Failed, "Migration evict-uid-2 has ended: why it ended"},
 		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "--eviction-after-failure=Keep refuses its eviction: 2 Migrations of the pod have failed"},
 	} {

@@ -313,7 +313,7 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	if m := b.Migrations(); len(m) > 0 {
 		t.Errorf("Migrations were made: %+v", m)
 	}
-	if got := b.warned(); !strings.Contains(got, "pod volume is evicted without its state: it cannot be moved: EmptyDirUnsupported: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
+	if got := b.warned(); !strings.Contains(got, "pod volume loses its state if it is evicted: it cannot be moved: EmptyDirUnsupported: volume scratch") || strings.Count(got, "cannot be moved") != 1 {
 		t.Errorf("warned of %q", got)
 	}
 	b.Eventually("the Event of the eviction is there", func() string {
