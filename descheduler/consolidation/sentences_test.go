@@ -106,7 +106,7 @@ func TestEachSentenceOfConsolidationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *tes
 		"The tariff is not usable; energy has the same weight in all zones until it is": "a line of the log", "Energy is weighted by the tariff": "a line of the log",
 		"Failed to write the decision to its ConfigMap":   "a line of the log",
 		"it has not been on its node for %v":              "the reason of a step that waits, which is not said",
-		"it belongs to the control plane":                 "why a node is not looked at, which is not said",
+		"it belongs to the control plane":                 "why a node is left out, which is not said",
 		"--consolidation-node-selector does not match it": "the same", " is draining it": "the same", "it belongs to NodeFleet ": "the same",
 		"NodeFleets manage the machines of cluster-api":                             "the same",
 		"Nodes that the descheduler has cordoned, by state of the drain.":           "the description of a metric",

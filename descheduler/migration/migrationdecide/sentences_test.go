@@ -164,12 +164,12 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return conditionsOf(Next(w.config, o, w.now).Status)
 	}
-	spoilt := func(until func(*world) bool, spoil func(*world)) string { // the first conditions afterwards
+	changed := func(until func(*world) bool, spoil func(*world)) string { // the first conditions afterwards
 		w := on(t, ofJob, false, until)
 		spoil(w)
 		return w.says(1)
 	}
-	gone, sourceEnded := spoilt(freeze, func(w *world) { w.remove(w.pods[source]) }), func(owned owner, spoil func(*corev1.Pod)) string {
+	gone, sourceEnded := changed(freeze, func(w *world) { w.remove(w.pods[source]) }), func(owned owner, spoil func(*corev1.Pod)) string {
 		w := on(t, owned, false, freeze)
 		spoil(w.pods[source])
 		return w.says(1)
@@ -181,11 +181,11 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		w.remove(w.pods[source])
 		return w.says(1)
 	}()
-	target := func(spoil func(*world)) string { return spoilt(freeze, spoil) }
+	target := func(spoil func(*world)) string { return changed(freeze, spoil) }
 	newPod := func(until func(*world) bool, spoil func(*corev1.Pod)) string {
-		return spoilt(until, func(w *world) { spoil(w.restored()) })
+		return changed(until, func(w *world) { spoil(w.restored()) })
 	}
-	early := spoilt(next(WriteStatus), func(w *world) {
+	early := changed(next(WriteStatus), func(w *world) {
 		w.controller()
 		w.sourceAgent()
 		w.controller()
@@ -252,7 +252,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		w.m.Status.Plan.DeadlineAt = metav1.NewTime(w.now.Add(time.Hour))
 		w.controller()
 	})
-	assigned := spoilt(next(CreatePod), func(w *world) {
+	assigned := changed(next(CreatePod), func(w *world) {
 		w.controller()
 		for range 10 {
 			w.scheduler()
@@ -290,7 +290,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"the new pod was not assigned to a prepared node within %s: see condition Reserved", noRoom, well},
 		{"the new pod could not take over by %s: see the other conditions", starts(func(*world) {}), well},
 		{"the pod has ended or is gone, and its owner may replace it", gone, bareGone},
-		{"the container has been restarted on its node", spoilt(freeze, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }), well},
+		{"the container has been restarted on its node", changed(freeze, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }), well},
 		{"the pod is being deleted, and its ReplicaSet may replace it", sourceEnded(ofSet, deleting), sourceEnded(ofJob, deleting)},
 		{"the pod is gone", bareGone, sourceEnded(bare, ends)},
 		{"the pod has ended", sourceEnded(bare, ends), bareGone},
@@ -299,10 +299,10 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{" is gone", target(func(w *world) { delete(w.nodes, nodeB) }), well},
 		{" was cordoned", target(func(w *world) { w.nodes[nodeB].Spec.Unschedulable = true }), well},
 		{" is not ready", target(func(w *world) { w.cutOff(nodeB) }), well},
-		{"another pod already has the name ", spoilt(next(CreatePod), func(w *world) {
+		{"another pod already has the name ", changed(next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}), well},
-		{" of the new pod", spoilt(next(CreatePod), func(w *world) {
+		{" of the new pod", changed(next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}), well},
 		{"another client has deleted the new pod", target(func(w *world) { w.remove(w.restored()) }), well},
