@@ -188,7 +188,7 @@ func aboutPendingPods(t *testing.T) []sentences.Case {
 
 // aboutClaims has the claims of a pod, which are read.
 func aboutClaims(t *testing.T) []sentences.Case {
-	tell := func(pod *corev1.Pod, objects ...client.Object) string {
+	about := func(pod *corev1.Pod, objects ...client.Object) string {
 		t.Helper()
 		return textOf(t, clusterOf(t, nil, append(objects, pod)...), pod)
 	}
@@ -226,21 +226,21 @@ func aboutClaims(t *testing.T) []sentences.Case {
 	}
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "t"}}
-	known := tell(pending(unschedulable, named), class, claim())
+	known := about(pending(unschedulable, named), class, claim())
 	nobodys := func(c *corev1.PersistentVolumeClaim) {
 		chosen(c)
 		delete(c.Annotations, "volume.kubernetes.io/storage-provisioner")
 	}
-	waits, nobody := tell(pending(claimed("data")), late(chosen)...), tell(pending(claimed("data")), late(nobodys)...)
+	waits, nobody := about(pending(claimed("data")), late(chosen)...), about(pending(claimed("data")), late(nobodys)...)
 	return []sentences.Case{
-		{"ResourceClaimTemplate %s does not exist: create it, or correct the name in the pod", tell(pending(unschedulable, templated)), tell(pending(unschedulable, templated), template)},
-		{"resource claim %s of the pod does not exist yet: kube-controller-manager creates it", tell(pending(unschedulable, templated), template), tell(pending(unschedulable, made), template, class, claim(ownedBy("p")))},
-		{"ResourceClaim %s does not exist: create it, or correct the name in the pod", tell(pending(unschedulable, named)), known},
-		{"ResourceClaim %s was created for another pod", tell(pending(unschedulable, made), template, class, claim(ownedBy("q"))), tell(pending(unschedulable, made), template, class, claim(ownedBy("p")))},
-		{"ResourceClaim %s is being deleted", tell(pending(unschedulable, named), class, claim(leaving)), known},
-		{"ResourceClaim %s is in use by %d pods, which is the maximum", tell(pending(unschedulable, named), class, claim(users(mostReserved))), tell(pending(unschedulable, named), class, claim(users(mostReserved-1)))},
-		{"DeviceClass %s, which ResourceClaim %s requests, does not exist: it usually comes with the driver of the devices", tell(pending(unschedulable, named), claim()), known},
-		{"A scheduler has chosen node ", waits, tell(pending(claimed("data"), nominatedTo("a")), late(chosen)...)},
+		{"ResourceClaimTemplate %s does not exist: create it, or correct the name in the pod", about(pending(unschedulable, templated)), about(pending(unschedulable, templated), template)},
+		{"resource claim %s of the pod does not exist yet: kube-controller-manager creates it", about(pending(unschedulable, templated), template), about(pending(unschedulable, made), template, class, claim(ownedBy("p")))},
+		{"ResourceClaim %s does not exist: create it, or correct the name in the pod", about(pending(unschedulable, named)), known},
+		{"ResourceClaim %s was created for another pod", about(pending(unschedulable, made), template, class, claim(ownedBy("q"))), about(pending(unschedulable, made), template, class, claim(ownedBy("p")))},
+		{"ResourceClaim %s is being deleted", about(pending(unschedulable, named), class, claim(leaving)), known},
+		{"ResourceClaim %s is in use by %d pods, which is the maximum", about(pending(unschedulable, named), class, claim(users(mostReserved))), about(pending(unschedulable, named), class, claim(users(mostReserved-1)))},
+		{"DeviceClass %s, which ResourceClaim %s requests, does not exist: it usually comes with the driver of the devices", about(pending(unschedulable, named), claim()), known},
+		{"A scheduler has chosen node ", waits, about(pending(claimed("data"), nominatedTo("a")), late(chosen)...)},
 		{"%s, for which the volume of claim %s is to be created first.", nobody, waits},
 		{"%s, for which provisioner %s is to create the volume of claim %s first.", waits, nobody},
 	}
@@ -342,7 +342,7 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		{"the fleet's last decision, at %s, is older than the time since which the pod is unschedulable", does(older), another},
 		{"the fleet's last decision does not name it", another, unlisted},
 		{"; machines of the fleet without a ready node: %d", does(bought(v1alpha1.FleetAct, 1, "default/q"), inFlight(1)), another},
-		{"whether a machine is on its way for the pod is not recorded", does(bought(v1alpha1.FleetAct, 1, "default/q"), inFlight(1)), another},
+		{"whether a machine is starting for the pod is not recorded", does(bought(v1alpha1.FleetAct, 1, "default/q"), inFlight(1)), another},
 		// A quota that an earlier order for the pod has used up does not show that nothing is done.
 		{"does nothing for it", full, does(flavor(func(s *v1alpha1.FlavorStatus) { s.Machines = s.Max }), inFlight(1))},
 		{"%d of flavor %s for this pod", ordered, does(bought(v1alpha1.FleetAct, 2, "default/p"))},
@@ -419,7 +419,7 @@ func listOf(t *testing.T, text string) string {
 }
 
 func aboutPlacedPods(t *testing.T) []sentences.Case {
-	tell := func(change ...func(*corev1.Pod)) string { t.Helper(); return say(t, running(change...)) }
+	about := func(change ...func(*corev1.Pod)) string { t.Helper(); return say(t, running(change...)) }
 	with := func(all ...given) string { t.Helper(); return say(t, running(), all...) }
 	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 	bound := func(p *corev1.Pod) {
@@ -456,32 +456,32 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 	fleet := fleetOfTwo(bought(v1alpha1.FleetAct, 1, "default/p"))
 	plain := with()
 	succeeded := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
-	once := tell(func(p *corev1.Pod) { p.OwnerReferences = nil; restarts(p) })
+	once := about(func(p *corev1.Pod) { p.OwnerReferences = nil; restarts(p) })
 	return []sentences.Case{
 		{"\nWhy is it on node %s?\n", plain, say(t, pending())},
 		{noScores[:strings.Index(noScores, "for a while")], plain, say(t, pending())},
 		{`for a while; its log then has a line "Plugin scored node for pod" for each plugin and node, and "Calculated node's final score for pod".`, plain, say(t, pending())},
-		{"Migration %s is moving it there", tell(moved(map[string]string{v1alpha1.LabelMigration: "m"})), tell(moved(nil))},
-		{"Migration %s moved it there", tell(moved(nil)), tell(moved(map[string]string{v1alpha1.LabelMigration: "m"}))},
-		{"node %s does not exist: no kubelet runs the pod, and kube-controller-manager deletes pods of missing nodes", tell(on("gone")), plain},
-		{"its nodeSelector names the node", tell(selecting("a")), tell(selecting("b"))},
+		{"Migration %s is moving it there", about(moved(map[string]string{v1alpha1.LabelMigration: "m"})), about(moved(nil))},
+		{"Migration %s moved it there", about(moved(nil)), about(moved(map[string]string{v1alpha1.LabelMigration: "m"}))},
+		{"node %s does not exist: no kubelet runs the pod, and kube-controller-manager deletes pods of missing nodes", about(on("gone")), plain},
+		{"its nodeSelector names the node", about(selecting("a")), about(selecting("b"))},
 		{"NodeFleet %s ordered machines of flavor %s at %s for %s, including this one: %s", say(t, running(made(time.Hour)), fleets(fleet)), say(t, running(made(0)), fleets(fleet))},
-		{"it is a static pod: the kubelet of the node runs it from a file, and no scheduler handles it", tell(static), plain},
-		{"it was created with spec.nodeName %s: no scheduler handles it", plain, tell(bound)},
-		{"the Events of the pod could not be read, so who chose the node is unknown", say(t, running(bound), noEvents), tell(bound)},
-		{"no Event about its binding is left (the API server keeps Events for an hour by default), so who chose the node is unknown", tell(bound), say(t, running(bound), noEvents)},
-		{"  It is expected to end at %s.\n", tell(finishes), tell(finishes, succeeded)},
-		{"\nWhat would move it?\n", plain, tell(succeeded)},
-		{"it belongs on its node: a DaemonSet or the kubelet runs it there; it does not keep the node from being emptied", tell(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }), plain},
+		{"it is a static pod: the kubelet of the node runs it from a file, and no scheduler handles it", about(static), plain},
+		{"it was created with spec.nodeName %s: no scheduler handles it", plain, about(bound)},
+		{"the Events of the pod could not be read, so who chose the node is unknown", say(t, running(bound), noEvents), about(bound)},
+		{"no Event about its binding is left (the API server keeps Events for an hour by default), so who chose the node is unknown", about(bound), say(t, running(bound), noEvents)},
+		{"  It is expected to end at %s.\n", about(finishes), about(finishes, succeeded)},
+		{"\nWhat would move it?\n", plain, about(succeeded)},
+		{"it belongs on its node: a DaemonSet or the kubelet runs it there; it does not keep the node from being emptied", about(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }), plain},
 		{"whether a PodDisruptionBudget holds it is unknown: PodDisruptionBudgets could not be read", with(notRead(budgets)), plain},
-		{"  It may leave by: %s", tell(restarts), plain},
-		{" (a Migration restarts it on another node first)", restartedBy(t, "restart"), tell(restarts)},
-		{"  It is not moved: %s.\n", plain, tell(restarts)},
+		{"  It may leave by: %s", about(restarts), plain},
+		{" (a Migration restarts it on another node first)", restartedBy(t, "restart"), about(restarts)},
+		{"  It is not moved: %s.\n", plain, about(restarts)},
 		{"another obstacle remains", say(t, running(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationRestart, "karpenter.sh/do-not-disrupt": "true"}
 		}), spent(0)), once},
 		{"without it, the pod could leave by: ", say(t, running(restarts), spent(0)), say(t, running(restarts), spent(1))},
-		{"  Obstacle: %s. What helps: %s; %s.\n", once, tell(restarts)},
+		{"  Obstacle: %s. What helps: %s; %s.\n", once, about(restarts)},
 	}
 }
 

@@ -299,7 +299,7 @@ func ofOrder(m *provider.Machine, d *v1alpha1.FleetDecision, buy *v1alpha1.Decid
 
 // progress returns the nodes of the machines of a purchase that have joined, and whether another one may be starting.
 // Without machines, the status of the fleet says that. A decision whose outcome was measured has none: all its machines were
-// ready or given up, and what is in flight is something else, such as a machine whose node is not ready any more.
+// ready or abandoned, and what is in flight is something else, such as a machine whose node is not ready any more.
 func progress(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPurchase) (joined []string, starting bool) {
 	s := &f.Fleet.Status
 	measured := s.LastDecision.Measured != nil
@@ -416,7 +416,7 @@ func (w *FleetWhy) write(b *strings.Builder) {
 var fleetVerbs = map[string]string{
 	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Joined: "no machine for it is starting any more", Waits: "waits for room to become free",
 	Gathers: "waits for more pods", Unlisted: "its last decision does not list the pod",
-	Unrecorded: "whether a machine is on its way for the pod is not recorded", Nothing: "does nothing for it",
+	Unrecorded: "whether a machine is starting for the pod is not recorded", Nothing: "does nothing for it",
 }
 
 // EventTime returns when an Event was last observed.

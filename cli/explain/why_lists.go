@@ -122,7 +122,7 @@ func (p *Pending) doing() string {
 	return text
 }
 
-// NodeWhy is what happens to a node, and how its pods may leave it. Pods that are on their way to it are not among them.
+// NodeWhy is what happens to a node, and how its pods may leave it. Pods that are nominated to it are not among them.
 type NodeWhy struct {
 	Node  string `json:"node"`
 	Fleet string `json:"fleet,omitempty"`
