@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// targets orders the rooms that accept pods by preference, so that the best one for a pod is found without a look at all
+// targets orders the rooms that accept pods by preference, so that the best one for a pod is found without a check of all
 // rooms. It follows the rooms: whoever changes one calls touch.
 //
 // Cost: that of [packing.Index]. A pod that other constraints keep off the preferred rooms costs one check for each.

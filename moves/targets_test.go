@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// scan is [trial.target] by a look at all rooms.
+// scan is [trial.target] by a check of all rooms.
 func (t *trial) scan(pod *cluster.Pod, how fillMode) (best *room) {
 	prefer := packing.CompareFit
 	if pod.Class == class.Batch && t.config.Cycle > 0 {
