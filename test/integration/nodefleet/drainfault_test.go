@@ -10,40 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
-// TestADrainThatFailsDoesNotKeepMachinesFromBeingBought has a pod with two PodDisruptionBudgets, both of
-// which allow its eviction. The API server answers this with an internal error.
+// TestADrainThatFailsDoesNotKeepMachinesFromBeingBought has an admission policy that denies evictions.
 func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "twobudgets")
+	b := newBench(t, "podsstay")
 	b.flavor("m", "4", "8Gi", "0.16", begins(1))
 	b.room()
 	b.put(b.named("m", 1)[0], "guarded", "500m", "1Gi", func(p *corev1.Pod) { p.Labels["app"] = "guarded" })
 	b.Runs(2)
-	b.budget("guarded", 0, 1)
-	second := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "second"},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: new(intstr.FromInt(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}},
-		},
-	}
-	b.Make(second)
-	b.Eventually("both budgets allow for an eviction", func() string {
-		var all policyv1.PodDisruptionBudgetList
-		testapi.List(b, b, &all)
-		for _, p := range all.Items {
-			if p.Namespace == b.Space && p.Status.DisruptionsAllowed < 1 {
-				return p.Name + " does not"
-			}
-		}
-		return ""
-	})
+	b.noEvictions("guarded")
 	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(3600) })
 	b.autoscale()
 	if note := b.event("DrainFailed"); !strings.Contains(note, "guarded") {
@@ -60,17 +40,50 @@ func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 func (b *bench) neverScaleDown(flavor string) {
 	b.Helper()
 	const replicas = "(has(%[1]s.spec.replicas) ? %[1]s.spec.replicas : 0)" // a Scale omits replicas if they are 0
+	b.deny(admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Update},
+		Rule: admissionv1.Rule{
+			APIGroups: []string{machineDeployments.Group}, APIVersions: []string{"*"}, Resources: []string{"machinedeployments", "machinedeployments/scale"},
+		},
+	}, fmt.Sprintf("request.name.startsWith('%s-')", b.Space), admissionv1.Validation{
+		Expression: fmt.Sprintf(replicas, "object") + " >= " + fmt.Sprintf(replicas, "oldObject"), Message: "machines stay",
+	})
+	b.Eventually("the policy is in force", func() string {
+		if err := b.tryPatchDeployment(b.Context(), flavor, `{"spec":{"replicas":0}}`, client.DryRunAll); err == nil {
+			return "a MachineDeployment may be scaled down"
+		}
+		return ""
+	})
+}
+
+// noEvictions makes an admission policy reject evictions of the pods of the bench, and waits until it is in force for one
+// of them.
+func (b *bench) noEvictions(pod string) {
+	b.Helper()
+	b.deny(admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/eviction"}},
+	}, fmt.Sprintf("request.namespace == '%s'", b.Space), admissionv1.Validation{Expression: "false", Message: "pods stay"})
+	b.Eventually("the policy is in force", func() string {
+		guarded := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: pod}}
+		dry := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}}
+		if err := b.SubResource("eviction").Create(b.Context(), guarded, dry); err == nil || !strings.Contains(err.Error(), "pods stay") {
+			return fmt.Sprintf("an eviction ends with %v", err)
+		}
+		return ""
+	})
+}
+
+// deny makes an admission policy until the end of the test: requests as in the rule for which the condition holds are
+// denied unless they are valid.
+func (b *bench) deny(rule admissionv1.RuleWithOperations, condition string, validation admissionv1.Validation) {
+	b.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: b.Space},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Update},
-				Rule: admissionv1.Rule{
-					APIGroups: []string{machineDeployments.Group}, APIVersions: []string{"*"}, Resources: []string{"machinedeployments", "machinedeployments/scale"},
-				},
-			}}}},
-			MatchConditions: []admissionv1.MatchCondition{{Name: "bench", Expression: fmt.Sprintf("request.name.startsWith('%s-')", b.Space)}},
-			Validations:     []admissionv1.Validation{{Expression: fmt.Sprintf(replicas, "object") + " >= " + fmt.Sprintf(replicas, "oldObject"), Message: "machines stay"}},
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
+			MatchConditions:  []admissionv1.MatchCondition{{Name: "bench", Expression: condition}},
+			Validations:      []admissionv1.Validation{validation},
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -87,12 +100,6 @@ func (b *bench) neverScaleDown(flavor string) {
 			}
 		})
 	}
-	b.Eventually("the policy is in force", func() string {
-		if err := b.tryPatchDeployment(b.Context(), flavor, `{"spec":{"replicas":0}}`, client.DryRunAll); err == nil {
-			return "a MachineDeployment may be scaled down"
-		}
-		return ""
-	})
 }
 
 // TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought has an admission policy that prevents the release
