@@ -457,9 +457,10 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 	plain := with()
 	succeeded := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	once := about(func(p *corev1.Pod) { p.OwnerReferences = nil; restarts(p) })
+	scores, _, _ := strings.Cut(noScores, "for a while")
 	return []sentences.Case{
 		{"\nWhy is it on node %s?\n", plain, say(t, pending())},
-		{noScores[:strings.Index(noScores, "for a while")], plain, say(t, pending())},
+		{scores, plain, say(t, pending())},
 		{`for a while; its log then has a line "Plugin scored node for pod" for each plugin and node, and "Calculated node's final score for pod".`, plain, say(t, pending())},
 		{"Migration %s is moving it there", about(moved(map[string]string{v1alpha1.LabelMigration: "m"})), about(moved(nil))},
 		{"Migration %s moved it there", about(moved(nil)), about(moved(map[string]string{v1alpha1.LabelMigration: "m"}))},

@@ -227,66 +227,87 @@ func (s *Master) notePreferred(solved *interiorPoint) {
 // worth: the dual of filling a machine with the most worth, parts of items included, by the simplex method. With one row
 // for each measure, that takes few steps.
 func (s *Master) fullest(at int, worth []float64) Vector {
-	var inverse [Measures]Vector
-	var amount Vector
+	var b basis
 	for _, r := range s.used {
-		inverse[r][r], amount[r] = 1, 1
+		b.inverse[r][r], b.amount[r] = 1, 1
 	}
-	var basis, found Vector // worth of the columns in the basis; the parts
+	var found Vector // the parts
 	for range 40 {
 		for _, r := range s.used {
 			found[r] = 0
 			for _, i := range s.used {
-				found[r] += float64(basis[i] * inverse[i][r])
+				found[r] += float64(b.worth[i] * b.inverse[i][r])
 			}
 		}
-		enter, most := -1, 1e-9
-		for b, holds := range s.Holds[at] {
-			if gain := worth[b] - Dot(s.Costs[at][b], found); holds && gain > float64(most*worth[b]) {
-				enter, most = b, gain/worth[b]
-			}
-		}
-		idle := -1 // the measure that had better not be used up; it is a column of its own
-		if enter < 0 {
-			for _, r := range s.used {
-				if found[r] < -1e-9 && (idle < 0 || found[r] < found[idle]) {
-					idle = r
-				}
-			}
-			if idle < 0 {
-				break
-			}
-		}
-		leave := -1
-		var column Vector
-		for _, i := range s.used {
-			if column[i] = inverse[i][max(idle, 0)]; idle < 0 {
-				column[i] = Dot(inverse[i], s.Costs[at][enter])
-			}
-			if column[i] > 1e-12 && (leave < 0 || float64(amount[i]*column[leave]) < float64(amount[leave]*column[i])) {
-				leave = i
-			}
-		}
-		if leave < 0 {
+		column, gain, ok := s.enter(at, worth, found, &b)
+		if !ok || !b.replace(s.used, column, gain) {
 			break
-		}
-		for _, r := range s.used {
-			inverse[leave][r] /= column[leave]
-		}
-		amount[leave] /= column[leave]
-		if basis[leave] = 0; idle < 0 {
-			basis[leave] = worth[enter]
-		}
-		for _, i := range s.used {
-			if i != leave {
-				for _, r := range s.used {
-					inverse[i][r] -= float64(column[i] * inverse[leave][r])
-				}
-				amount[i] -= float64(column[i] * amount[leave])
-			}
 		}
 	}
 	return s.cover(at, worth, found)
+}
+
+// basis is that of the simplex method: a column for each measure, which is a group or the idle rest of a measure.
+type basis struct {
+	inverse       [Measures]Vector
+	amount, worth Vector // of the columns
+}
+
+// enter selects the column that enters the basis and its worth: the group that gains the most for what it is worth, or
+// else a measure that had better not be used up, whose part would be negative. ok is false if there is none.
+func (s *Master) enter(at int, worth []float64, found Vector, b *basis) (column Vector, gains float64, ok bool) {
+	group, most := -1, 1e-9
+	for g, holds := range s.Holds[at] {
+		if gain := worth[g] - Dot(s.Costs[at][g], found); holds && gain > float64(most*worth[g]) {
+			group, most = g, gain/worth[g]
+		}
+	}
+	if group >= 0 {
+		for _, i := range s.used {
+			column[i] = Dot(b.inverse[i], s.Costs[at][group])
+		}
+		return column, worth[group], true
+	}
+	idle := -1
+	for _, r := range s.used {
+		if found[r] < -1e-9 && (idle < 0 || found[r] < found[idle]) {
+			idle = r
+		}
+	}
+	if idle < 0 {
+		return column, 0, false
+	}
+	for _, i := range s.used {
+		column[i] = b.inverse[i][idle]
+	}
+	return column, 0, true
+}
+
+// replace has a column enter the basis for the one that it uses up first. It reports whether there is one.
+func (b *basis) replace(used []int, column Vector, worth float64) bool {
+	leave := -1
+	for _, i := range used {
+		if column[i] > 1e-12 && (leave < 0 || float64(b.amount[i]*column[leave]) < float64(b.amount[leave]*column[i])) {
+			leave = i
+		}
+	}
+	if leave < 0 {
+		return false
+	}
+	for _, r := range used {
+		b.inverse[leave][r] /= column[leave]
+	}
+	b.amount[leave] /= column[leave]
+	b.worth[leave] = worth
+	for _, i := range used {
+		if i != leave {
+			for _, r := range used {
+				b.inverse[i][r] -= float64(column[i] * b.inverse[leave][r])
+			}
+			b.amount[i] -= float64(column[i] * b.amount[leave])
+		}
+	}
+	return true
 }
 
 // cover raises the parts until each group costs at least its worth on the offer.

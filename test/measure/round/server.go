@@ -111,11 +111,13 @@ func selects(o *client.ListOptions, object client.Object) bool {
 // live reads from the server.
 type live struct{ *memoryServer }
 
+// Get reads an object of the server.
 func (l live) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	l.requests.Add(1)
 	return l.get(key, o)
 }
 
+// List lists objects of the server.
 func (l live) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	l.requests.Add(1)
 	return l.list(list, opts)
@@ -127,19 +129,23 @@ type cached struct {
 	*memoryServer
 }
 
+// Get reads an object of the cache.
 func (c cached) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	return c.get(key, o)
 }
 
+// List lists objects of the cache.
 func (c cached) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	return c.list(list, opts)
 }
 
+// Create counts the request and creates nothing.
 func (c cached) Create(context.Context, client.Object, ...client.CreateOption) error {
 	c.requests.Add(1)
 	return nil
 }
 
+// Delete counts the request and deletes nothing.
 func (c cached) Delete(context.Context, client.Object, ...client.DeleteOption) error {
 	c.requests.Add(1)
 	return nil
@@ -172,8 +178,13 @@ func (c cached) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 	return nil
 }
 
-func (c cached) Scheme() *runtime.Scheme          { return c.scheme }
+// Scheme returns the scheme of the server.
+func (c cached) Scheme() *runtime.Scheme { return c.scheme }
+
+// Status writes statuses.
 func (c cached) Status() client.SubResourceWriter { return subresource{cached: c, name: "status"} }
+
+// SubResource writes a subresource.
 func (c cached) SubResource(name string) client.SubResourceClient {
 	return subresource{cached: c, name: name}
 }

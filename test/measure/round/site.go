@@ -46,6 +46,7 @@ type ahead struct {
 	processor bool
 }
 
+// Now returns the time of the clock.
 func (a *ahead) Now() time.Time {
 	if a.processor {
 		return a.began.Add(a.by + cpuTime())
@@ -53,6 +54,7 @@ func (a *ahead) Now() time.Time {
 	return time.Now().Add(a.by)
 }
 
+// Since returns the time that has passed on the clock.
 func (a *ahead) Since(t time.Time) time.Duration { return a.Now().Sub(t) }
 
 var _ clock.PassiveClock = (*ahead)(nil)
