@@ -204,7 +204,7 @@ func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
 	b.autoscale()
 	b.becomes(5, 5)
 	b.condition("one", v1alpha1.PolicyLimited, metav1.ConditionTrue, "AtMaximum")
-	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "AnotherScaler"); !strings.Contains(c.Message, "the older ReplicaPolicy one scales") {
+	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "AnotherScaler"); !strings.Contains(c.Message, "the older ReplicaPolicy one has") {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "NoOtherScaler")
