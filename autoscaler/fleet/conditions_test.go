@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -242,7 +242,7 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		return observe(w, []*stock{self}, self, nil, runtimes.NewLearner(), epoch).state.Nodes[0].KeptFor
 	}
 	asked := func(observe func(context.Context) (*provider.Inventory, error)) string {
-		r := &round{Reconciler: &Reconciler{Clock: clock.RealClock{}}, fleet: fleetNamed("f"), now: time.Now()}
+		r := &round{Reconciler: &Reconciler{Clock: clocktesting.NewFakePassiveClock(epoch)}, fleet: fleetNamed("f"), now: epoch}
 		_, _, err := r.inventory(t.Context(), r.fleet, &oneProvider{observe: observe})
 		return fmt.Sprint(err)
 	}

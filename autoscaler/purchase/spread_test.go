@@ -46,17 +46,18 @@ func TestEqualMachinesAreSpreadOverZones(t *testing.T) {
 		zones   map[string]int
 		want    map[string]int
 	}{
-		"forty machines":                 {pods: 40, flavors: alike, want: map[string]int{"a": 14, "b": 13, "c": 13}},
-		"one machine":                    {pods: 1, flavors: alike, want: map[string]int{"a": 1}},
-		"beside others":                  {pods: 4, flavors: alike, zones: map[string]int{"a": 3, "b": 1}, want: map[string]int{"b": 2, "c": 2}},
-		"beside very many":               {pods: 2, flavors: alike, zones: map[string]int{"a": 30, "b": 30}, want: map[string]int{"c": 2}},
-		"pods that require a zone":       {pods: 3, in: "b", flavors: alike, want: map[string]int{"b": 3}},
-		"a cheaper zone has all":         {pods: 6, flavors: append(alikeIn("c", 10, 10, 9, "d"), alike...), want: map[string]int{"d": 6}},
-		"a zone that has two left":       {pods: 9, flavors: []Flavor{alike[0], atLeft(alike[1], 2), alike[2]}, want: map[string]int{"a": 4, "b": 2, "c": 3}},
-		"sizes that differ a little":     {pods: 4, flavors: append(alikeIn("m", 10, 1000, 10, "a"), alikeIn("m", 10, 1010, 10, "b")...), want: map[string]int{"a": 2, "b": 2}},
-		"sizes that differ":              {pods: 4, flavors: append(alikeIn("m", 10, 10, 10, "a"), alikeIn("m", 20, 30, 10, "b")...), want: map[string]int{"b": 2}},
-		"of one type, whatever the size": {pods: 4, flavors: []Flavor{typed(zoned(flavor("x", 10, 10, 10), "a"), "t"), typed(zoned(flavor("y", 12, 20, 10), "b"), "t")}, want: map[string]int{"a": 2, "b": 2}},
-		"without zones":                  {pods: 4, flavors: []Flavor{flavor("x", 10, 10, 10), flavor("y", 10, 10, 10)}, want: map[string]int{"": 4}},
+		"forty machines":                  {pods: 40, flavors: alike, want: map[string]int{"a": 14, "b": 13, "c": 13}},
+		"one machine":                     {pods: 1, flavors: alike, want: map[string]int{"a": 1}},
+		"beside others":                   {pods: 4, flavors: alike, zones: map[string]int{"a": 3, "b": 1}, want: map[string]int{"b": 2, "c": 2}},
+		"beside very many":                {pods: 2, flavors: alike, zones: map[string]int{"a": 30, "b": 30}, want: map[string]int{"c": 2}},
+		"pods that require a zone":        {pods: 3, in: "b", flavors: alike, want: map[string]int{"b": 3}},
+		"a cheaper zone has all":          {pods: 6, flavors: append(alikeIn("c", 10, 10, 9, "d"), alike...), want: map[string]int{"d": 6}},
+		"a zone that has two left":        {pods: 9, flavors: []Flavor{alike[0], atLeft(alike[1], 2), alike[2]}, want: map[string]int{"a": 4, "b": 2, "c": 3}},
+		"sizes that differ a little":      {pods: 4, flavors: append(alikeIn("m", 10, 1000, 10, "a"), alikeIn("m", 10, 1010, 10, "b")...), want: map[string]int{"a": 2, "b": 2}},
+		"sizes that differ":               {pods: 4, flavors: append(alikeIn("m", 10, 10, 10, "a"), alikeIn("m", 20, 30, 10, "b")...), want: map[string]int{"b": 2}},
+		"of one type, whatever the size":  {pods: 4, flavors: []Flavor{typed(zoned(flavor("x", 10, 10, 10), "a"), "t"), typed(zoned(flavor("y", 12, 20, 10), "b"), "t")}, want: map[string]int{"a": 2, "b": 2}},
+		"a zone whose machines hold less": {pods: 4, flavors: []Flavor{typed(zoned(flavor("x", 10, 10, 10), "a"), "t"), typed(zoned(flavor("y", 9, 9, 10), "b"), "t")}, want: map[string]int{"a": 4}},
+		"without zones":                   {pods: 4, flavors: []Flavor{flavor("x", 10, 10, 10), flavor("y", 10, 10, 10)}, want: map[string]int{"": 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request{Flavors: tc.flavors, Zones: tc.zones}

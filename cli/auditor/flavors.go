@@ -38,37 +38,37 @@ type pool struct {
 	labels map[string]string
 	taints []corev1.Taint
 	nodes  []string
-	sort
+	offering
 	static  packing.Size
 	statics int64
 }
 
-// sort is what machines for sale and pools have in common.
-type sort struct {
+// offering is what machines for sale and pools have in common.
+type offering struct {
 	spot bool
 	// system is the operating system, as in GOOS.
 	system string
 }
 
-// sortOf returns the sort of a node.
-func sortOf(node *corev1.Node) sort { return sort{spot(node), systemOf(node)} }
+// offeringOf returns the offering of a node.
+func offeringOf(node *corev1.Node) offering { return offering{spot(node), systemOf(node)} }
 
 // readFlavors builds the flavors: every machine with the labels and taints of each pool of nodes,
 // in each zone if pods refer to zones. Spot machines are only for pools of spot machines, which have
 // no others, and likewise for operating systems.
 func (b *observer) readFlavors() {
 	honoured := b.honoured()
-	machines := map[sort][]machine{}
+	machines := map[offering][]machine{}
 	zones := b.zones(honoured)
 	pools := b.pools(honoured)
 	for i := range pools {
 		p := &pools[i]
-		if _, known := machines[p.sort]; !known {
-			machines[p.sort] = b.machines(honoured, p.sort)
+		if _, known := machines[p.offering]; !known {
+			machines[p.offering] = b.machines(honoured, p.offering)
 		}
 		p.static, p.statics = b.view.Static(p.nodes)
 		for _, zone := range zones {
-			for _, m := range machines[p.sort] {
+			for _, m := range machines[p.offering] {
 				b.addFlavor(m, p, i, zone, honoured)
 			}
 		}
@@ -234,8 +234,8 @@ func (b *observer) zones(honoured map[string]bool) []map[string]string {
 func (b *observer) pools(honoured map[string]bool) []pool {
 	byKey := map[string]*pool{}
 	for _, w := range b.workers {
-		p := &pool{labels: some(w.node, honoured, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), sort: sortOf(w.node)}
-		key := fmt.Sprint(p.labels, p.taints, p.sort)
+		p := &pool{labels: some(w.node, honoured, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node), offering: offeringOf(w.node)}
+		key := fmt.Sprint(p.labels, p.taints, p.offering)
 		if byKey[key] == nil {
 			byKey[key] = p
 		}
@@ -248,11 +248,11 @@ func (b *observer) pools(honoured map[string]bool) []pool {
 	return all
 }
 
-// machines returns the instance types of a sort that can be bought, sorted by name: those of nodes, with the least room
+// machines returns the instance types of an offering that can be bought, sorted by name: those of nodes, with the least room
 // and the lowest price of their nodes, and those of the market for architectures of nodes, which has prices for Linux
 // only. Of the latter it omits machines that another of the same
 // architecture can replace at the same price or less, unless pods refer to labels of the type.
-func (b *observer) machines(honoured map[string]bool, of sort) []machine {
+func (b *observer) machines(honoured map[string]bool, of offering) []machine {
 	found := map[string]machine{}
 	sold := audit.OnDemand
 	if of.spot {
@@ -265,7 +265,7 @@ func (b *observer) machines(honoured map[string]bool, of sort) []machine {
 			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, honoured, ofType),
 		}
-		if sortOf(w.node) != of {
+		if offeringOf(w.node) != of {
 			continue
 		}
 		if known, is := found[m.name]; is {

@@ -21,8 +21,8 @@ type Sentences struct {
 	// Audit is about what the pods could cost. Homogeneous names the bill with one type of machines to buy.
 	Audit       string `json:"audit"`
 	Homogeneous string `json:"homogeneous"`
-	// NoPending is for a list of pending pods that is empty, and NoPendingThen is the same of the past, whose time each
-	// reader puts in the place of {since}.
+	// NoPending is for a list of pending pods that is empty, and NoPendingThen is the same of the past, whose time
+	// the page and the terminal write in place of {since}.
 	NoPending     string `json:"noPending"`
 	NoPendingThen string `json:"noPendingThen"`
 }

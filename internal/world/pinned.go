@@ -68,7 +68,7 @@ func attachable(spec *corev1.PersistentVolumeSpec) bool {
 	})
 }
 
-// networkFileSystems are the CSI drivers whose volumes nodes mount over the network, whatever their access mode says.
+// networkFileSystems are the CSI drivers whose volumes nodes mount over the network, for any access mode.
 var networkFileSystems = []string{
 	"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "file.csi.azure.com", "filestore.csi.storage.gke.io", "cephfs.csi.ceph.com",
 }
