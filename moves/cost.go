@@ -232,38 +232,32 @@ func (t *trial) leave() time.Duration {
 	return last
 }
 
-// leastPrice returns a lower bound in micro-dollars on the price of machines for the pods without room: each pod needs
-// a machine for as long as it runs, and all pods together pay for their requests at the best rate. possible is false if
-// a pod fits no flavor.
-func (t *trial) leastPrice(flavors []cluster.Flavor) (least int64, possible bool) {
-	cpuRate, memoryRate := math.Inf(1), math.Inf(1)
-	for i := range flavors {
-		price := float64(flavors[i].MicroDollarsPerHour)
-		cpuRate = min(cpuRate, price/max(1, float64(flavors[i].Size.MilliCPU)))
-		memoryRate = min(memoryRate, price/max(1, float64(flavors[i].Size.MemoryBytes)))
+// leastShares returns a lower bound in micro-dollars on the price of machines for the pods without room: all pods together
+// pay for their requests, for as long as they run.
+func (t *trial) leastShares(s *onSale) int64 {
+	if len(t.left) == 0 {
+		return 0
 	}
 	var cpu, memory float64
 	for i := range t.left {
 		p := &t.left[i]
 		hours := t.until(p).Hours()
-		cpu += float64(p.Size.MilliCPU) * hours
-		memory += float64(p.Size.MemoryBytes) * hours
-		cheapest := int64(-1)
-		for j := range flavors {
-			f := &flavors[j]
-			n := cluster.Node{Class: class.Any, Arch: f.Arch, Host: f.Host}
-			if p.Size.Fits(f.Size) && (cheapest < 0 || f.MicroDollarsPerHour < cheapest) && n.Suits(p) {
-				cheapest = f.MicroDollarsPerHour
-			}
-		}
-		if cheapest < 0 {
+		cpu += float64(float64(p.Size.MilliCPU) * hours)
+		memory += float64(float64(p.Size.MemoryBytes) * hours)
+	}
+	return int64(s.worth(cpu, memory)*(1-1e-9)) - 1 // allows for rounding errors
+}
+
+// leastMachine returns a lower bound in micro-dollars on the price of machines for the pods without room: each pod needs
+// a machine for as long as it runs. possible is false if a pod fits no flavor.
+func (t *trial) leastMachine(s *onSale) (least int64, possible bool) {
+	for i := range t.left {
+		p := &t.left[i]
+		cheapest, fits := s.cheapest(p)
+		if !fits {
 			return 0, false
 		}
 		least = max(least, cluster.Bill(cheapest, t.until(p)+t.state.Release, t.state.BillingPeriod))
-	}
-	if len(t.left) > 0 {
-		// Allow for rounding errors.
-		least = max(least, int64(max(cpu*cpuRate, memory*memoryRate)*(1-1e-9))-1)
 	}
 	return least, true
 }

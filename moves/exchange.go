@@ -131,6 +131,7 @@ type exchanger struct {
 	unprofitable map[string]bool       // sets that did not pay
 	added        map[int][]cluster.Pod // to nodes, by index in the state
 	machines     []machine             // bought so far
+	sale         *onSale               // nil after a purchase
 }
 
 // machine is a machine to buy.
@@ -292,6 +293,7 @@ func (x *exchanger) apply(o *offer) {
 		x.bought[m.flavor.Name]++
 		t.addMachine(&m)
 		x.machines = append(x.machines, m)
+		x.sale = nil
 	}
 	x.commit(t)
 	x.emptied += len(o.set)

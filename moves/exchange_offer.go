@@ -168,19 +168,27 @@ func (t *trial) movingPods() []cluster.Pod {
 // purchase finds machines for the pods of a trial that have no room, and places those for which the buyer finds room on
 // nodes after all. It returns nil if there are no such machines, or if none could pay.
 func (x *exchanger) purchase(t *trial) []machine {
-	flavors := x.flavors()
-	least, possible := t.leastPrice(flavors)
-	if x.spare <= 0 || !possible {
+	if x.spare <= 0 {
 		return nil
 	}
-	if without := t.account(nil); !(account{saves: without.saves - least, costs: without.costs, paid: without.paid}).pays(x.c.Margin) {
+	if x.sale == nil {
+		x.sale = newOnSale(x.flavors())
+	}
+	without := t.account(nil)
+	pays := func(least int64) bool {
+		return account{saves: without.saves - least, costs: without.costs, paid: without.paid}.pays(x.c.Margin)
+	}
+	if !pays(t.leastShares(x.sale)) {
 		return nil
 	}
-	a := x.ask(t, flavors)
+	if least, possible := t.leastMachine(x.sale); !possible || !pays(least) {
+		return nil
+	}
+	a := x.ask(t, x.sale.flavors)
 	if !a.ok {
 		return nil
 	}
-	return x.check(t, a, flavors)
+	return x.check(t, a, x.sale.flavors)
 }
 
 // flavors returns the flavors that can still be bought.

@@ -613,7 +613,8 @@ type FleetCost struct {
 	DollarsPerHour string `json:"dollarsPerHour,omitempty"`
 
 	// lowerBoundDollarsPerHour is a lower bound on the price of machines of these flavors for
-	// all pods of the fleet, in dollars per hour.
+	// all pods of the fleet, in dollars per hour. It is computed with each decision that changes
+	// machines, and at least every ten minutes.
 	// +optional
 	LowerBoundDollarsPerHour string `json:"lowerBoundDollarsPerHour,omitempty"`
 }

@@ -89,6 +89,8 @@ type memory struct {
 	*fleetdecide.Memory
 	// unlisted are the flavors that did not fit into the status.
 	unlisted []v1alpha1.FlavorStatus
+	// bounded is when the lower bound of the status was computed.
+	bounded time.Time
 	// events is the last Event of each reason, to avoid repeating it.
 	events map[string]string
 }

@@ -15,7 +15,7 @@ var (
 	metricInFlight        = gauge("machines_in_flight", "Machines without a ready node.", "fleet")
 	metricPendingPods     = gauge("pending_pods", "Pending pods.", "fleet")
 	metricDollarsPerHour  = gauge("dollars_per_hour", "Total price of all machines, in dollars per hour.", "fleet")
-	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "Lower bound on the price of machines for all pods, in dollars per hour.", "fleet")
+	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "Lower bound on the price of machines for all pods, in dollars per hour, at the last decision or at most ten minutes ago.", "fleet")
 	metricOrdered         = counter("machines_ordered_total", "Machines ordered.", "fleet", "flavor")
 	metricReleased        = counter("machines_released_total", "Machines deleted.", "fleet", "flavor")
 	metricGaveUp          = counter("machines_abandoned_total", "Machines abandoned because their node did not become ready in time.", "fleet", "flavor")
@@ -52,16 +52,14 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// publish sets the gauges of a fleet. paid is the price of its machines, and least that of machines for its pods, in
-// micro-dollars per hour.
-func publish(fleet *v1alpha1.NodeFleet, paid, least int64) {
+// publish sets the gauges of a fleet. paid is the price of its machines, in micro-dollars per hour.
+func publish(fleet *v1alpha1.NodeFleet, paid int64) {
 	for _, f := range fleet.Status.Flavors {
 		metricMachines.WithLabelValues(fleet.Name, f.Name).Set(float64(f.Machines))
 	}
 	metricInFlight.WithLabelValues(fleet.Name).Set(float64(fleet.Status.InFlight))
 	metricPendingPods.WithLabelValues(fleet.Name).Set(float64(fleet.Status.PendingPods))
 	metricDollarsPerHour.WithLabelValues(fleet.Name).Set(float64(paid) / 1e6)
-	metricBoundPerHour.WithLabelValues(fleet.Name).Set(float64(least) / 1e6)
 }
 
 // forget drops the metrics of a fleet that no longer exists.

@@ -126,6 +126,7 @@ func (r *round) decideAlone(in *inputs) (*decision, error) {
 		return nil, err
 	}
 	d.actions = r.decide(d.input)
+	r.recordBound(d)
 	for _, o := range d.actions.Orders {
 		if r.mayAct() {
 			r.recordOrder(o.Flavor, o.To)

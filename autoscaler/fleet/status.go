@@ -36,12 +36,27 @@ func (r *round) recordObservation(d *decision) {
 		status.InFlight += int32(seen.inFlight[status.Flavors[i].Name])
 	}
 	status.Cost.DollarsPerHour = dollars.Format(seen.paid)
-	least := seen.lowerBound()
-	status.Cost.LowerBoundDollarsPerHour = dollars.Format(least)
 	r.measure(d.input)
 	r.degraded(d, "", nil)
 	r.warn(seen)
-	publish(r.fleet, seen.paid, least)
+	publish(r.fleet, seen.paid)
+}
+
+// boundAge is how old the lower bound in the status may become while nothing is decided: for thousands of nodes, it takes
+// more time than the rest of a round.
+const boundAge = 10 * time.Minute
+
+// recordBound records the lower bound with each decision that changes machines, and when it has become old.
+func (r *round) recordBound(d *decision) {
+	a := &d.actions
+	changes := len(a.Orders)+len(a.Release)+len(a.Cordon)+len(a.Abandoned) > 0
+	if age := r.now.Sub(r.memory.bounded); !changes && age >= 0 && age < boundAge {
+		return
+	}
+	r.memory.bounded = r.now
+	least := d.seen.lowerBound()
+	r.fleet.Status.Cost.LowerBoundDollarsPerHour = dollars.Format(least)
+	metricBoundPerHour.WithLabelValues(r.fleet.Name).Set(float64(least) / 1e6)
 }
 
 // flavorRows returns the status of each flavor of the fleet: what was learned before, and what is observed.

@@ -30,6 +30,8 @@ type Document struct {
 	Unplaceable []Reason `json:"unplaceable"`
 	// Skipped are the pods of the input that need no machine, in input order.
 	Skipped []Reason `json:"skipped"`
+	// Others counts the objects of the input that are not pods, by kind, and were ignored.
+	Others map[string]int `json:"others,omitempty"`
 	// ElapsedMillis is the planning time, without reading and printing.
 	ElapsedMillis float64 `json:"elapsedMillis"`
 	// Purchases are the individual machines.
@@ -88,7 +90,7 @@ type Purchase struct {
 func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration) Document {
 	d := Document{
 		Algorithm: algorithm, PricePerHour: dollars.Of(o.Plan.MicroDollarsPerHour), LowerBoundPerHour: dollars.Of(o.Bound),
-		Gap: Gap(o.Plan.MicroDollarsPerHour, o.Bound), ElapsedMillis: float64(elapsed.Microseconds()) / 1000,
+		Gap: Gap(o.Plan.MicroDollarsPerHour, o.Bound), ElapsedMillis: float64(elapsed.Microseconds()) / 1000, Others: r.others,
 	}
 	counts, nameOf := map[string]int{}, map[string]string{}
 	for _, m := range o.Plan.Machines {

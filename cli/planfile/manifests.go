@@ -70,40 +70,59 @@ func (r *reader) documents(text []byte) {
 		r.fault(err.Line, "", err.Problem)
 	case empty:
 		r.fault(0, "", "is empty: must contain pods")
+	case len(r.pods.Others) > 0 && len(r.pods.Pods)+len(r.pods.Skipped)+len(r.faults.List) == 0:
+		r.fault(0, "", fmt.Sprintf("contains no pods, only %s: must contain pods, as in the output of kubectl get pods -o yaml", counted(r.pods.Others)))
 	}
 }
 
-// object reads a pod or a list of pods.
+// object reads a pod or a list, and counts objects of other kinds.
 func (r *reader) object(n *yaml.Node, path string) {
 	if n.Kind != yaml.MappingNode {
 		r.fault(n.Line, path, "must be a Pod or a List of Pods")
 		return
 	}
 	kind := valueOf(n, "kind")
-	if version := valueOf(n, "apiVersion"); version == nil || version.Value != "v1" {
+	switch {
+	case kind == nil || kind.Value == "":
+		r.fault(n.Line, join(path, "kind"), "is required: must be Pod or List")
+	case kind.Value != "Pod" && kind.Value != "List" && kind.Value != "PodList":
+		r.other(kind.Value)
+	case valueOf(n, "apiVersion") == nil || valueOf(n, "apiVersion").Value != "v1":
 		r.fault(n.Line, join(path, "apiVersion"), "must be v1")
+	case kind.Value == "Pod":
+		r.pod(n, path)
+	default:
+		r.list(n, path, kind.Value == "PodList")
+	}
+}
+
+// list reads the items of a list. Those of a PodList have no kind.
+func (r *reader) list(n *yaml.Node, path string, ofPods bool) {
+	items := valueOf(n, "items")
+	if items == nil || items.Kind != yaml.SequenceNode {
+		r.fault(n.Line, join(path, "items"), "must be a list of pods")
 		return
 	}
-	switch {
-	case kind != nil && kind.Value == "Pod":
-		r.pod(n, path)
-	case kind != nil && (kind.Value == "List" || kind.Value == "PodList"):
-		items := valueOf(n, "items")
-		if items == nil || items.Kind != yaml.SequenceNode {
-			r.fault(n.Line, join(path, "items"), "must be a list of pods")
-			return
+	for i, item := range items.Content {
+		at := join(path, fmt.Sprintf("items[%d]", i))
+		kind := valueOf(item, "kind")
+		switch {
+		case ofPods || kind != nil && kind.Value == "Pod":
+			r.pod(item, at)
+		case kind == nil || kind.Value == "":
+			r.fault(item.Line, join(at, "kind"), "is required: must be Pod")
+		default:
+			r.other(kind.Value)
 		}
-		for i, item := range items.Content {
-			at := join(path, fmt.Sprintf("items[%d]", i))
-			if kind.Value == "PodList" || valueOf(item, "kind") != nil && valueOf(item, "kind").Value == "Pod" {
-				r.pod(item, at)
-			} else {
-				r.fault(item.Line, join(at, "kind"), "must be Pod")
-			}
-		}
-	default:
-		r.fault(n.Line, join(path, "kind"), "must be Pod or List")
 	}
+}
+
+// other counts an object that is not a pod.
+func (r *reader) other(kind string) {
+	if r.pods.Others == nil {
+		r.pods.Others = map[string]int{}
+	}
+	r.pods.Others[clip.Cell(kind)]++
 }
 
 // pod reads one pod.

@@ -38,11 +38,14 @@ type Pods struct {
 	Pods []Pod
 	// Skipped are in file order.
 	Skipped []Skipped
+	// Others counts the objects of the file that are not pods, by kind; it may be nil.
+	Others map[string]int
 }
 
 // ReadPods reads pods that exist at the same time, either from a CSV file, see [trace.ReadPodList],
 // or from pod manifests as YAML or JSON: a sequence of documents, or lists as printed by `kubectl
-// get pods -o yaml`. The extension of the name decides, or else the first line: a CSV header has no
+// get pods -o yaml`. Objects of other kinds are counted and ignored, but a file without any pod is an
+// error. The extension of the name decides, or else the first line: a CSV header has no
 // colon.
 //
 // Runtimes in tables are ignored. In manifests, pods that have ended, DaemonSet pods and static

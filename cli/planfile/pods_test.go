@@ -139,10 +139,12 @@ func TestBadManifestsAreRefusedWithLineAndField(t *testing.T) {
 		{"nothing but a separator", "---\n", "p.yaml: is empty: must contain pods"},
 		{"no YAML", "kind: Pod\n\t- x\n", "p.yaml:2: is not valid YAML: "},
 		{"no object", "- a\n", "p.yaml:1: must be a Pod or a List of Pods"},
-		{"another kind", "apiVersion: v1\nkind: Service\n", "p.yaml:1: kind: must be Pod or List"},
+		{"another kind", "apiVersion: v1\nkind: Service\n", "p.yaml: contains no pods, only 1 Service: must contain pods, as in the output of kubectl get pods -o yaml"},
+		{"no kind", "apiVersion: v1\n", "p.yaml:1: kind: is required: must be Pod or List"},
+		{"no kind in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1}\n", "p.yaml:4: items[0].kind: is required: must be Pod"},
 		{"another version", "apiVersion: v2\nkind: Pod\n", "p.yaml:1: apiVersion: must be v1"},
 		{"a list without items", "apiVersion: v1\nkind: List\n", "p.yaml:1: items: must be a list of pods"},
-		{"another kind in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n", "p.yaml:4: items[0].kind: must be Pod"},
+		{"another kind in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n", "p.yaml: contains no pods, only 1 Node: must contain pods, as in the output of kubectl get pods -o yaml"},
 		{"an unknown field", onePod[:len(onePod)-1] + "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec:\n  containers:\n  - name: c\n    imagine: x\n", "p.yaml:12: spec.containers[0].imagine: is not a field of a Pod"},
 		{"an unknown field of a list's pod", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: q}\n  spec:\n    gpu: 1\n", "p.yaml:6: items[0].spec.gpu: is not a field of a Pod"},
 		{"a field of another type", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", "p.yaml:1: is not a valid Pod: "},
@@ -167,6 +169,15 @@ func TestBadManifestsAreRefusedWithLineAndField(t *testing.T) {
 				t.Errorf("ReadPods = %v, %v, want no pods and %s", pods, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestObjectsThatAreNotPodsAreCountedAndIgnored(t *testing.T) {
+	const list = "---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n- {apiVersion: apps/v1, kind: Deployment}\n- {apiVersion: v1, kind: Node}\n" +
+		"---\napiVersion: v1\nkind: Service\n"
+	got := readPods(t, "p.yaml", onePod+list)
+	if diff := cmp.Diff(map[string]int{"Node": 2, "Deployment": 1, "Service": 1}, got.Others); diff != "" || len(got.Pods) != 1 {
+		t.Errorf("%d pods, others (-want +got):\n%s", len(got.Pods), diff)
 	}
 }
 

@@ -26,6 +26,7 @@ type Request struct {
 	// unplaceable are pods that are not planned, because it is unknown where they may run.
 	unplaceable []Reason
 	skipped     []Skipped
+	others      map[string]int // objects that are not pods, by kind
 }
 
 // zoned is a flavor in a zone.
@@ -38,7 +39,7 @@ type zoned struct {
 // must be ordered by name. It returns an error that lists all constraints that an API server would
 // have rejected.
 func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
-	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped}
+	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped, others: pods.Others}
 	compiler := constraint.NewCompiler(nil)
 	demanding := false
 	var errs []error

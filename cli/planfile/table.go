@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,6 +30,9 @@ func (d Document) WriteTable(w io.Writer) error {
 	}
 	printReasons(&b, "has no machine", "have no machine", d.Unplaceable)
 	printReasons(&b, "needs no machine", "need no machine", d.Skipped)
+	if len(d.Others) > 0 {
+		fmt.Fprintf(&b, "\nIgnored objects that are not pods: %s.\n", counted(d.Others))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -115,6 +119,15 @@ func printReasons(b *strings.Builder, one, many string, pods []Reason) {
 	if more := len(reasons) - mostLines; more > 0 {
 		fmt.Fprintf(b, "  ... and %s, which -o json lists.\n", plural.Count(more, "more reason"))
 	}
+}
+
+// counted returns the numbers of objects by kind, such as "5 Nodes and 1 Service".
+func counted(kinds map[string]int) string {
+	var words []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		words = append(words, plural.Count(kinds[kind], kind))
+	}
+	return plural.List(words)
 }
 
 // tabulateAlternatives prints the prices of plans without a flavor, and what they buy instead.

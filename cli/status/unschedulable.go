@@ -100,11 +100,7 @@ func (u *Unschedulable) Sentence() string {
 	if more := len(u.Reasons) - len(parts); more > 0 {
 		parts = append(parts, plural.Count(more, "other reason")+" "+plural.Form(more, "applies", "apply")+" to fewer nodes")
 	}
-	sentence := parts[0]
-	if last := len(parts) - 1; last > 0 {
-		sentence = strings.Join(parts[:last], ", ") + " and " + parts[last]
-	}
-	sentence += "."
+	sentence := plural.List(parts) + "."
 	if u.Reasons[0].Nodes == u.Nodes {
 		return strings.ToUpper(sentence[:1]) + sentence[1:]
 	}

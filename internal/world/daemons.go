@@ -98,7 +98,7 @@ func (v *View) admitted(set *appsv1.DaemonSet) packing.Size {
 	if newest == nil {
 		return v.DaemonSizes.last(set, v.now)
 	}
-	size, _ := Requests(newest)
+	size := v.requests(newest).size
 	v.DaemonSizes.see(set, size, v.now)
 	return size
 }
@@ -151,9 +151,9 @@ func (v *View) Static(nodes []string) (size packing.Size, pods int64) {
 			if !isStatic(pod) {
 				continue
 			}
-			requests, _ := Requests(pod)
-			of.MilliCPU += requests.MilliCPU
-			of.MemoryBytes += requests.MemoryBytes
+			asks := v.requests(pod).size
+			of.MilliCPU += asks.MilliCPU
+			of.MemoryBytes += asks.MemoryBytes
 			n++
 		}
 		size = packing.Size{MilliCPU: max(size.MilliCPU, of.MilliCPU), MemoryBytes: max(size.MemoryBytes, of.MemoryBytes)}

@@ -46,7 +46,7 @@ func (v *View) NeededBy() map[string]string {
 		if _, is := Unschedulable(pod); !is || Restoring(pod) {
 			continue
 		}
-		_, other := Requests(pod)
+		other := v.requests(pod).other
 		settled, held := v.volumes.settle(pod)
 		if other == "" || held != "" || constraint.Unsupported(settled) != "" {
 			continue

@@ -2,7 +2,6 @@ package world
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +14,8 @@ import (
 // memory and the number of pods. A pod that needs other resources of its node might fit no other node, and no machine
 // is bought for such a pod: it would stay pending after its node is released.
 func (v *View) pinned(pod *corev1.Pod) string {
-	_, _, extended := constraint.Requests(pod)
-	for _, name := range slices.Sorted(maps.Keys(extended)) {
-		if extended[name] > 0 {
-			return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
-		}
+	if name := v.requests(pod).extended; name != "" {
+		return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
 	}
 	if why := v.volumes.attached(pod); why != "" {
 		return why

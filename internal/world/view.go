@@ -33,6 +33,7 @@ type View struct {
 
 	successors successors
 	daemonSets map[daemonSet]constraint.Resident
+	requested  map[*corev1.Pod]asked // see View.requests
 
 	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
 	// all. oneBudget ignores that several of them select a pod.
@@ -51,7 +52,7 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets),
+		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets), requested: make(map[*corev1.Pod]asked, len(w.Pods)),
 	}
 	v.readSuccessors()
 	v.readDaemons()
@@ -152,7 +153,7 @@ func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
 	if held == "" {
 		held = constraint.Unsupported(settled)
 	}
-	if _, other := Requests(settled); held == "" && other != "" {
+	if other := v.requests(pod).other; held == "" && other != "" {
 		held = fmt.Sprintf("resource %s", other)
 	}
 	return settled, held
@@ -182,8 +183,8 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 // the result describes the pod that would replace it on another node.
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	kind, _ := class.OfPod(pod) // an invalid label counts as no label
-	size, _ := Requests(pod)
-	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod), Controller: Controller(pod)}
+	asks := v.requests(pod)
+	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: asks.size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod), Controller: Controller(pod)}
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
@@ -218,7 +219,8 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	}
 	var err error
 	if p.Demands, err = compile(pod); err == nil && waits {
-		p.Demands = p.Demands.Needing(diskOf(pod))
+		// Plans of moves do not consider ephemeral storage: see pinned.
+		p.Demands = p.Demands.Needing(asks.disk)
 	}
 	return p, err
 }
@@ -227,12 +229,6 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 // a guess too.
 func (v *View) guessed(pod *corev1.Pod) bool {
 	return runtimes.EstimateOf(pod, v.learned, runtimes.Default).Source == runtimes.FromDefault
-}
-
-// diskOf returns the ephemeral storage that a pod requests, in bytes. Plans of moves do not consider it: see pinned.
-func diskOf(pod *corev1.Pod) int64 {
-	_, _, others := constraint.Requests(pod)
-	return others[corev1.ResourceEphemeralStorage]
 }
 
 // Node completes n with the state of the node in the API: what pods can use, its phase, its pods.
@@ -249,10 +245,10 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	total := allocatable.StorageEphemeral().Value()
 	n.Host.Disk = &constraint.Disk{Total: total, Free: total}
 	for _, pod := range v.onNode[node.Name] {
-		n.Host.Disk.Free -= diskOf(pod)
+		asks := v.requests(pod)
+		n.Host.Disk.Free -= asks.disk
 		if class.EveryNode(pod) {
-			size, _ := Requests(pod)
-			n.Capacity = n.Capacity.Minus(size)
+			n.Capacity = n.Capacity.Minus(asks.size)
 			most--
 			if r, is := v.resident(pod); is {
 				n.Host.Residents = append(n.Host.Residents, r)
@@ -278,17 +274,4 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 func ClassOf(node *corev1.Node, unlabelled class.Class) class.Class {
 	c, _ := class.OfNode(node, unlabelled) // an invalid label counts as no label
 	return c
-}
-
-// Requests returns the requests of a pod, and the name of one requested resource other than CPU, memory and ephemeral
-// storage, if any.
-func Requests(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
-	cpu, memory, extended := constraint.Requests(pod)
-	var other corev1.ResourceName
-	for name, amount := range extended {
-		if amount > 0 && name != corev1.ResourceEphemeralStorage && (other == "" || name < other) {
-			other = name
-		}
-	}
-	return packing.Size{MilliCPU: cpu, MemoryBytes: memory}, other
 }

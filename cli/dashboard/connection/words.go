@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // byItself ends what the page says while it waits.
@@ -72,9 +74,9 @@ func noDecisions(o *Observation) (now, then string) {
 	}
 	switch {
 	case len(never) > 0:
-		now = fmt.Sprintf("Not known: %s were not read.", list(never))
+		now = fmt.Sprintf("Not known: %s were not read.", plural.List(never))
 	case len(before) > 0:
-		now = fmt.Sprintf("Not known: %s may no longer be read.", list(before))
+		now = fmt.Sprintf("Not known: %s may no longer be read.", plural.List(before))
 	default:
 		return "There are none in the cluster.", "There were none in the cluster at " + Since + "."
 	}
@@ -101,11 +103,11 @@ func (s *Status) reading(o *Observation) {
 	case o.Failure.Kind == NotReady:
 		s.Line = fmt.Sprintf("The API server at %s %s. Nothing is known about the cluster. %s", o.Server, o.Failure.Words, byItself)
 	case failed != FailureNone:
-		s.Line = fmt.Sprintf("The API server at %s answers, but %s could not be read: %s. Nothing is known about the cluster. The page tries again.", o.Server, list(waits), words)
+		s.Line = fmt.Sprintf("The API server at %s answers, but %s could not be read: %s. Nothing is known about the cluster. The page tries again.", o.Server, plural.List(waits), words)
 	case o.Answered.IsZero():
 		s.Line = fmt.Sprintf("Connecting to the API server at %s.", o.Server)
 	default:
-		s.Line = fmt.Sprintf("Reading %s.", list(waits))
+		s.Line = fmt.Sprintf("Reading %s.", plural.List(waits))
 	}
 }
 
@@ -135,7 +137,7 @@ func (s *Status) stale(o *Observation, figures time.Time) {
 		}
 	}
 	s.Since, s.Label = milliseconds(since), "stale since "+Since
-	s.Line = fmt.Sprintf("The API server at %s answers, but has not said what has become of %s%s. They are shown as of %s. The page tries again by itself.", o.Server, list(names), words, Since)
+	s.Line = fmt.Sprintf("The API server at %s answers, but has not said what has become of %s%s. They are shown as of %s. The page tries again by itself.", o.Server, plural.List(names), words, Since)
 }
 
 // Ended returns what to say when the dashboard no longer reads a cluster, whose last answer was at a time; the zero time
@@ -151,11 +153,3 @@ func Ended(last time.Time) Status {
 
 // sentence begins a text with a capital letter.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-// list joins names as a sentence does.
-func list(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-}

@@ -41,7 +41,8 @@ are per hour.
 
 Pods can also be Kubernetes pods in YAML or JSON, as kubectl prints them. The plan then
 respects node selectors, required affinities, tolerations, topology spread constraints and
-host ports. It ignores preferences, finished pods and pods of DaemonSets.
+host ports. It ignores preferences, finished pods, pods of DaemonSets and objects that are
+not pods.
 
 Flavors are a CSV file with the columns name, cpu, memory_gib and price_per_hour, and
 optionally arch (default amd64), max_pods (110), zones (a;b), labels (key=value;key=value),

@@ -24,6 +24,7 @@ type Compiler struct {
 	namespaces map[string]labels.Set
 	selected   map[string]bool // relevant label keys of pods; nil: all
 	pods       map[string]*Pod
+	simple     simple
 	statics    map[string]*static
 	census     *census
 
@@ -58,7 +59,7 @@ type spreadDef struct {
 func NewCompiler(namespaces map[string]map[string]string) *Compiler {
 	c := &Compiler{
 		namespaces: map[string]labels.Set{}, pods: map[string]*Pod{}, statics: map[string]*static{}, census: newCensus(),
-		keyIDs: map[string]int{}, tallyIDs: map[string]int{}, spreadsIDs: map[string]int{},
+		keyIDs: map[string]int{}, tallyIDs: map[string]int{}, spreadsIDs: map[string]int{}, simple: simple{pods: map[string]*Pod{}},
 	}
 	for name, set := range namespaces {
 		c.namespaces[name] = maps.Clone(set)
@@ -86,6 +87,19 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, only := c.simple.find(pod, nodeName, set)
+	if known != nil {
+		return known, nil
+	}
+	p, err := c.compileAll(pod, nodeName, set)
+	if only && err == nil {
+		c.simple.remember(p)
+	}
+	return p, err
+}
+
+// compileAll compiles all constraints of a pod with the given labels.
+func (c *Compiler) compileAll(pod *corev1.Pod, nodeName string, set map[string]string) (*Pod, error) {
 	static, errs := newStatic(&pod.Spec, nodeName)
 	if known := c.statics[static.key]; known != nil {
 		static = known

@@ -17,11 +17,16 @@ func newKey(size int) keyBuilder { return keyBuilder{buf: make([]byte, 0, size)}
 // add appends one record. Length prefixes keep the parts unambiguous.
 func (k *keyBuilder) add(parts ...string) {
 	for _, part := range parts {
-		k.buf = strconv.AppendInt(k.buf, int64(len(part)), 10)
-		k.buf = append(k.buf, ':')
-		k.buf = append(k.buf, part...)
+		k.addPart(part)
 	}
 	k.buf = append(k.buf, ';')
+}
+
+// addPart appends a part of the next record.
+func (k *keyBuilder) addPart(part string) {
+	k.buf = strconv.AppendInt(k.buf, int64(len(part)), 10)
+	k.buf = append(k.buf, ':')
+	k.buf = append(k.buf, part...)
 }
 
 // String returns everything added so far.

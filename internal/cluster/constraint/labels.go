@@ -64,15 +64,21 @@ func (c *Compiler) selectable(pod *corev1.Pod) (map[string]string, error) {
 	if c.selected == nil {
 		return pod.Labels, nil
 	}
-	unknown := map[string]bool{}
+	var unknown map[string]bool
 	mentioned(pod, func(key string) {
 		if !c.selected[key] {
+			if unknown == nil {
+				unknown = map[string]bool{}
+			}
 			unknown[key] = true
 		}
 	})
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("compile the constraints of pod %s/%s: they refer to labels %v, which no pod referred to when the compiler was created",
 			pod.Namespace, pod.Name, slices.Sorted(maps.Keys(unknown)))
+	}
+	if len(c.selected) == 0 {
+		return nil, nil
 	}
 	set := map[string]string{}
 	for key, value := range pod.Labels {

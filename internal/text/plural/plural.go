@@ -1,4 +1,4 @@
-// Package plural writes counts in English: 1 pod, 2 pods.
+// Package plural writes counts and lists in English: 1 pod, 2 pods; a, b and c.
 package plural
 
 import (
@@ -50,4 +50,13 @@ func Part(part, whole int, noun string) string {
 		return "both " + Noun(whole, noun)
 	}
 	return "all " + Count(whole, noun)
+}
+
+// List joins words as a sentence does: "a", "a and b", "a, b and c". It is empty for no words.
+func List(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

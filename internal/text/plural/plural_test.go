@@ -29,3 +29,11 @@ func TestOneIsSingularAndAllOtherNumbersArePlural(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLastWordOfAListFollowsAnAnd(t *testing.T) {
+	for want, words := range map[string][]string{"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}} {
+		if got := List(words); got != want {
+			t.Errorf("List(%q) = %q, want %q", words, got, want)
+		}
+	}
+}

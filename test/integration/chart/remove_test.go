@@ -37,6 +37,18 @@ func TestRemovingEverythingLeavesTheClusterAsItWas(t *testing.T) {
 	c := newCluster(t)
 	c.serveAt(16443)
 	install, remove := c.page()
+	c.waits("kube-controller-manager has labelled the nodes", func() error {
+		var nodes corev1.NodeList
+		if err := c.List(t.Context(), &nodes); err != nil {
+			return err
+		}
+		for i := range nodes.Items {
+			if nodes.Items[i].Labels["beta.kubernetes.io/arch"] == "" {
+				return fmt.Errorf("node %s has the labels %v", nodes.Items[i].Name, nodes.Items[i].Labels)
+			}
+		}
+		return nil
+	})
 	before := c.everything()
 	for _, command := range install {
 		c.shell(command)
