@@ -23,6 +23,10 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	s := &fleet.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "NodeFleet %s, class %s, mode %s\n", fleet.Name, fleet.Spec.Class, fleet.Spec.Mode)
+	if text := unreported(s.ObservedGeneration); text != "" {
+		_, err := io.WriteString(w, b.String()+text)
+		return err
+	}
 	fmt.Fprintf(&b, "%s, %d in flight, %s pending", plural.Count(s.Machines, "machine"), s.InFlight, plural.Count(s.PendingPods, "pod"))
 	if c := s.Cost; c.DollarsPerHour != "" {
 		fmt.Fprintf(&b, ", $%s/h", c.DollarsPerHour)
@@ -42,6 +46,16 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 		return err
 	}
 	return writeFlavors(w, s.Flavors)
+}
+
+// unreported returns the line that stands for the status of an object that the autoscaler has not written; empty if it has. Its
+// zeros would read as what was observed.
+func unreported(observedGeneration int64) string {
+	text := status.Unreported(observedGeneration, "autoscaler")
+	if text == "" {
+		return ""
+	}
+	return text + " Check that it is running.\n"
 }
 
 // writeConditions prints the conditions of some types, in that order.
@@ -123,7 +137,7 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 		}
 		note := f.Message
 		if f.BackOffUntil != nil {
-			note = fmt.Sprintf("in back-off until %s after %s", f.BackOffUntil.UTC().Format("15:04:05"), plural.Count(f.Failures, "failure"))
+			note = fmt.Sprintf("in back-off until %s (consecutive back-offs: %d)", f.BackOffUntil.UTC().Format("15:04:05"), f.Failures)
 		}
 		most := "-"
 		if f.Max < math.MaxInt32 {

@@ -19,8 +19,16 @@ func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	if spec.SLO != nil {
 		fmt.Fprintf(&b, "Target: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
 	}
-	fmt.Fprintf(&b, "%s desired (%d to %d allowed); %d in the spec of the target, %s, %d of them Ready\n",
-		plural.Count(s.DesiredReplicas, "replica"), spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, plural.Count(s.Replicas, "pod"), s.ReadyReplicas)
+	if text := unreported(s.ObservedGeneration); text != "" {
+		_, err := io.WriteString(w, b.String()+text)
+		return err
+	}
+	desired := plural.Count(s.DesiredReplicas, "replica") + " desired"
+	if s.DesiredReplicas == 0 { // at least one, once it is decided
+		desired = "Desired replicas: not decided yet"
+	}
+	fmt.Fprintf(&b, "%s (%d to %d allowed); %d in the spec of the target, %s, %d of them Ready\n",
+		desired, spec.MinReplicas, spec.MaxReplicas, s.SpecReplicas, plural.Count(s.Replicas, "pod"), s.ReadyReplicas)
 	if s.StartUp != nil {
 		fmt.Fprintf(&b, "Pods take %v ± %v to become Ready, learned from %s\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, plural.Count(s.StartUp.Samples, "pod"))
 	}

@@ -21,7 +21,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 		Spec: v1alpha1.ReplicaPolicySpec{Target: v1alpha1.ReplicaTarget{Kind: "Deployment", Name: "web"}, Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: 2, MaxReplicas: 40, SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
-			DesiredReplicas: 38, SpecReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
+			ObservedGeneration: 1, DesiredReplicas: 38, SpecReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
 			StartUp:    &v1alpha1.LearnedTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Active", Message: "The law decides, and the target is scaled"}},
 			LastDecision: &v1alpha1.ReplicaDecision{Time: at, Mode: v1alpha1.ReplicasAct, From: 20, To: 38, Reasons: []string{"too much", "38 work it off"}, Observation: seen,
@@ -55,7 +55,7 @@ Memory: 7 bytes, written 12:00:00, for predictive
 	}
 	p.Status = v1alpha1.ReplicaPolicyStatus{}
 	b.Reset()
-	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "No decision yet.") {
-		t.Errorf("%v: a policy that was never checked: %s", err, b.String())
+	if err := Policy(&b, p); err != nil || strings.Contains(b.String(), "0 ") {
+		t.Errorf("%v: figures of a policy that was never checked: %s", err, b.String())
 	}
 }

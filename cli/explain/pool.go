@@ -20,6 +20,10 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, cmp.Or(string(s.Phase), "?"))
+	if text := unreported(s.ObservedGeneration); text != "" {
+		_, err := io.WriteString(w, b.String()+text)
+		return err
+	}
 	fmt.Fprintf(&b, "%s connected, %d starting, %d draining; %d to %d allowed\n",
 		plural.Count(s.Workers.Connected, "worker"), s.Workers.Starting, s.Workers.Draining, p.Spec.Limits.Min, p.Spec.Limits.Max)
 	if q := s.Queue; q != nil {

@@ -18,7 +18,7 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "genomics", Name: "blast"},
 		Spec:       v1alpha1.WorkerPoolSpec{Mode: v1alpha1.WorkerPoolAct, Limits: v1alpha1.WorkerLimits{Max: 20}},
 		Status: v1alpha1.WorkerPoolStatus{
-			Phase: "Runtime", ShortageCores: "12", Workers: v1alpha1.WorkerCounts{Connected: 3, Starting: 5},
+			ObservedGeneration: 1, Phase: "Runtime", ShortageCores: "12", Workers: v1alpha1.WorkerCounts{Connected: 3, Starting: 5},
 			Queue:      &v1alpha1.WorkQueueStatus{Address: "m:9123", Waiting: 12, Running: 9, Done: 7},
 			Conditions: []metav1.Condition{{Type: v1alpha1.PoolLimited, Status: metav1.ConditionTrue, Reason: "TasksTooLarge", Message: "1 tasks of category giant: needs 64 cores"}},
 			Categories: []v1alpha1.TaskCategory{

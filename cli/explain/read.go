@@ -186,13 +186,18 @@ func (r *Cluster) Pod(ctx context.Context, pod *corev1.Pod) Why {
 	return NewWhy(&in)
 }
 
-// Pending explains the pods without a node of a namespace, or of all if it is empty.
+// Pending explains the pods without a node of a namespace, or of all if it is empty. It also returns those on nodes that do not
+// exist.
 func (r *Cluster) Pending(ctx context.Context, namespace string) PendingPods {
 	all := PendingPods{Namespace: namespace, Pods: []Why{}, Refused: ReadRefused(ctx, r.client, namespace), Unread: unread(r.in.Unread)}
+	missing := r.missingNodes(ctx)
 	for i := range r.world.Pods {
 		p := &r.world.Pods[i]
 		switch {
 		case p.Spec.NodeName != "":
+			if missing[p.Spec.NodeName] && (namespace == "" || p.Namespace == namespace) {
+				all.Lost = append(all.Lost, lostOn(p))
+			}
 		case namespace != "" && p.Namespace != namespace:
 			all.Elsewhere++
 		default:
@@ -204,6 +209,20 @@ func (r *Cluster) Pending(ctx context.Context, namespace string) PendingPods {
 		}
 	}
 	return all
+}
+
+// missingNodes returns the nodes of pods that do not exist. A node that is not in the list may have joined since, so each is read
+// again.
+func (r *Cluster) missingNodes(ctx context.Context) map[string]bool {
+	missing := map[string]bool{}
+	for i := range r.world.Pods {
+		name := r.world.Pods[i].Spec.NodeName
+		if _, known := missing[name]; known || name == "" || r.world.Nodes[name] != nil {
+			continue
+		}
+		missing[name] = apierrors.IsNotFound(r.client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}))
+	}
+	return missing
 }
 
 // ReadRefused returns the controllers of a namespace, or of all if it is empty, that could not create pods, the latest

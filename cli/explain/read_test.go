@@ -125,6 +125,49 @@ func TestPendingPodsAreThoseOfTheNamespaceOrOfAll(t *testing.T) {
 	}
 }
 
+// TestAPodOnANodeThatDoesNotExistIsListed has such pods of two namespaces, one of which is being deleted, and a node that joins
+// after the nodes were listed.
+func TestAPodOnANodeThatDoesNotExistIsListed(t *testing.T) {
+	bound := func(namespace, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, 100, 1<<20, append(change, func(p *corev1.Pod) {
+			p.Namespace, p.UID, p.Spec.NodeName = namespace, types.UID(namespace+name), node
+		})...)
+	}
+	runs := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
+	read := clusterOf(t, nil,
+		bound("default", "there", "a", runs), bound("default", "lost", "gone", runs), bound("jobs", "leaving", "gone", deleted), bound("jobs", "ended", "gone", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		bound("jobs", "early", "joins"))
+	if err := read.client.Create(t.Context(), fixtures.Node("joins", 1000, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string]string{
+		"default": `No pod without a node in namespace default.
+
+Pods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.
+POD           NODE  STATUS
+default/lost  gone  Running
+`,
+		"jobs": `No pod without a node in namespace jobs.
+
+Pods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.
+POD           NODE  STATUS
+jobs/leaving  gone  Terminating
+`,
+		"": `No pod without a node in any namespace.
+
+Pods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.
+POD           NODE  STATUS
+default/lost  gone  Running
+jobs/leaving  gone  Terminating
+`,
+		"nobody": "No pod without a node in namespace nobody.\n",
+	} {
+		if got := printed(t, read.Pending(t.Context(), namespace).Write); got != want {
+			t.Errorf("namespace %q: it says\n%s\nwant\n%s", namespace, got, want)
+		}
+	}
+}
+
 func TestTheEnergyOfAPodIsThatOnEachNodeIfThereIsAProfileOrItIsAskedFor(t *testing.T) {
 	read, pod := readCluster(t), fixtures.Pod("mine", 100, 1<<20)
 	o := EnergyOptions{Weight: score.DefaultWeight, Tariff: func() (t tariff.Tariff, unit tariff.Unit, err error) { return t, unit, nil }}

@@ -71,13 +71,15 @@ func aboutFleetObjects(t *testing.T) []sentences.Case {
 		f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", Pods: 1, SavesDollars: "0.5"}
 	})
 	observed := decides(func(d *v1alpha1.FleetDecision) { d.Mode = v1alpha1.FleetObserve })
-	nothing := fleet()
+	nothing, unreported := fleet(), fleet(func(f *v1alpha1.NodeFleet) { f.Status = v1alpha1.NodeFleetStatus{} })
 	return []sentences.Case{
 		{"NodeFleet %s, class %s, mode %s\n", nothing, ""},
-		{"%s, %d in flight, %s pending", nothing, ""},
+		{"%s, %d in flight, %s pending", nothing, unreported},
+		{" Check that it is running.\n", unreported, nothing},
 		{" (machines for all its pods cost at least $%s/h)", fleet(costs), nothing},
 		{"In progress: %s, since %s\n", fleet(func(f *v1alpha1.NodeFleet) { f.Status.Intent = &v1alpha1.FleetIntent{ID: "1", Time: at} }), nothing},
 		{"\nNo decision to buy or release machines yet.\n", nothing, buys},
+		{"\nNo decision to buy or release machines yet.\n", nothing, unreported},
 		{"\nLast decision, %s, mode %s:\n  %s\n", buys, nothing},
 		{"  buy %d %s for %s: %s\n", buys, released},
 		{"\nUnder-used or empty machines that are kept:\n", fleet(func(f *v1alpha1.NodeFleet) {
@@ -87,7 +89,7 @@ func aboutFleetObjects(t *testing.T) []sentences.Case {
 		{", ready after %d s", buys, released},
 		{"nothing, because nothing is done in mode Observe", observed, buys},
 		{"not yet", buys, observed},
-		{"in back-off until %s after %s", fleet(flavor(func(s *v1alpha1.FlavorStatus) { s.BackOffUntil, s.Failures = &at, 2 })), nothing},
+		{"in back-off until %s (consecutive back-offs: %d)", fleet(flavor(func(s *v1alpha1.FlavorStatus) { s.BackOffUntil, s.Failures = &at, 2 })), nothing},
 		{"    at $%s/h, %v to start, paid for %v in all: $%s until they are empty\n", buys, decides(func(d *v1alpha1.FleetDecision) { d.Buys[0].DollarsUntilEmpty = "" })},
 		{"    %d busy for %v, paid for %v each: $%s", buys, forever},
 		{"    %d not expected to become empty, compared by what %v cost: $%s", forever, buys},
@@ -104,7 +106,9 @@ func aboutFleetObjects(t *testing.T) []sentences.Case {
 func aboutScaledObjects(t *testing.T) []sentences.Case {
 	policy := func(change ...func(*v1alpha1.ReplicaPolicy)) string {
 		t.Helper()
-		return changed(t, Policy, &v1alpha1.ReplicaPolicy{}, change...)
+		p := &v1alpha1.ReplicaPolicy{}
+		p.Status.ObservedGeneration = 1
+		return changed(t, Policy, p, change...)
 	}
 	scaled := func(mode v1alpha1.ReplicaMode) func(*v1alpha1.ReplicaPolicy) {
 		return func(p *v1alpha1.ReplicaPolicy) {
@@ -113,7 +117,9 @@ func aboutScaledObjects(t *testing.T) []sentences.Case {
 	}
 	pool := func(change ...func(*v1alpha1.WorkerPool)) string {
 		t.Helper()
-		return changed(t, Pool, &v1alpha1.WorkerPool{}, change...)
+		p := &v1alpha1.WorkerPool{}
+		p.Status.ObservedGeneration = 1
+		return changed(t, Pool, p, change...)
 	}
 	resized := func(d v1alpha1.WorkerDecision) string {
 		t.Helper()
@@ -121,11 +127,17 @@ func aboutScaledObjects(t *testing.T) []sentences.Case {
 	}
 	adds, drains := resized(v1alpha1.WorkerDecision{Mode: v1alpha1.WorkerPoolAct, Add: 1}), resized(v1alpha1.WorkerDecision{Mode: v1alpha1.WorkerPoolAct, Drain: []string{"w"}})
 	plain, empty := policy(), pool()
+	newPolicy := policy(func(p *v1alpha1.ReplicaPolicy) { p.Status.ObservedGeneration = 0 })
+	newPool := pool(func(p *v1alpha1.WorkerPool) { p.Status.ObservedGeneration = 0 })
+	desires := policy(func(p *v1alpha1.ReplicaPolicy) { p.Status.DesiredReplicas = 2 })
 	decided := policy(scaled(v1alpha1.ReplicasAct))
 	return []sentences.Case{
 		{"ReplicaPolicy %s of %s %s, law %s, mode %s\n", plain, empty},
 		{"Target: a mean response time of %v\n", policy(func(p *v1alpha1.ReplicaPolicy) { p.Spec.SLO = &v1alpha1.ServiceLevel{} }), plain},
-		{"%s desired (%d to %d allowed); %d in the spec of the target, %s, %d of them Ready\n", plain, empty},
+		{"%s (%d to %d allowed); %d in the spec of the target, %s, %d of them Ready\n", plain, newPolicy},
+		{"Desired replicas: not decided yet", plain, desires},
+		{" Check that it is running.\n", newPolicy, plain},
+		{" Check that it is running.\n", newPool, empty},
 		{"Pods take %v ± %v to become Ready, learned from %s\n", policy(func(p *v1alpha1.ReplicaPolicy) { p.Status.StartUp = &v1alpha1.LearnedTime{} }), plain},
 		{"Memory: %s, written %s, for %s\n", policy(func(p *v1alpha1.ReplicaPolicy) { p.Status.Memory = &v1alpha1.LawMemory{} }), plain},
 		{"%s requests/s, response time %s, queue length %s, utilisation %s %%, with %d of %s Ready", decided, plain},
@@ -135,7 +147,7 @@ func aboutScaledObjects(t *testing.T) []sentences.Case {
 		{"  %s: %s requests/s, response time %s, utilisation %s %%, all Ready after %d s\n", decided, plain},
 		{"not yet", decided, policy(scaled(v1alpha1.ReplicasObserve))},
 		{"WorkerPool %s/%s, mode %s, phase %s\n", empty, plain},
-		{"%s connected, %d starting, %d draining; %d to %d allowed\n", empty, plain},
+		{"%s connected, %d starting, %d draining; %d to %d allowed\n", empty, newPool},
 		{"Manager %s: %s for %s cores, %s, %s done; it has lost %s\n", pool(func(p *v1alpha1.WorkerPool) { p.Status.Queue = &v1alpha1.WorkQueueStatus{} }), empty},
 		{"\nNo decision to resize the pool yet.\n", empty, adds},
 		{"\nLast decision, %s, mode %s:\n", adds, empty},

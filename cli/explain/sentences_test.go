@@ -113,6 +113,16 @@ func nominatedTo(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.NominatedNodeName = node }
 }
 
+// daemonOn returns a pending pod of a DaemonSet for a node.
+func daemonOn(node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	return pending(append([]func(*corev1.Pod){unschedulable, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}},
+		}}}}
+	}}, change...)...)
+}
+
 func of(scheduler string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.SchedulerName = scheduler }
 }
@@ -153,6 +163,9 @@ func aboutPendingPods(t *testing.T) []sentences.Case {
 		{"the user may not list them", say(t, pending(unschedulable), notRead("Jobs")), plain},
 		{"\nWhy is it pending? For %v.\n", plain, placed},
 		{"  The nodes now:\n", plain, gated},
+		{"  The nodes now:\n", plain, say(t, daemonOn("a"))},
+		{"  Its DaemonSet made it for one node, and it can run on no other. That node now:\n", say(t, daemonOn("a")), plain},
+		{"its DaemonSet made it for node %s, which does not exist: kube-controller-manager deletes such pods", say(t, daemonOn("gone")), say(t, daemonOn("a"))},
 		{"  Its scheduler reports (%s): %s\n", say(t, none), gated},
 		{"  Its scheduler reports for %s:\n", plain, say(t, none)},
 		{"  and for preemption: %s\n", say(t, two), plain},
@@ -566,11 +579,15 @@ func aboutLists(t *testing.T) []sentences.Case {
 		}
 		return b.String()
 	}
+	on := func(node string) *corev1.Pod {
+		return running(func(p *corev1.Pod) { p.Spec.NodeName = node })
+	}
 	refused := refusedPods([]corev1.Event{*failed})
 	fleet := fleetOfTwo(func(f *v1alpha1.NodeFleet) { f.Spec.Provider = v1alpha1.FleetOpenStack })
 	pod := pending(unschedulable)
 	openStack := textOf(t, clusterOf(t, nil, pod, fleet), pod)
 	return []sentences.Case{
+		{"\nPods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.", list("default", on("gone")), list("default", on("a"))},
 		{"No pod without a node %s.%s\n", list("default", elsewhere), list("jobs", elsewhere)},
 		{"in namespace ", list("default", elsewhere), list("")},
 		{"in any namespace", list(""), list("default", elsewhere)},

@@ -48,8 +48,34 @@ func stopped(pod *corev1.Pod) string {
 	return ""
 }
 
+// onlyNode returns the node for which a DaemonSet made a pod, or "". The controller requires it by an affinity to the name of
+// the node, in each term.
+func onlyNode(pod *corev1.Pod) string {
+	owner, a := metav1.GetControllerOfNoCopy(pod), pod.Spec.Affinity
+	if owner == nil || owner.Kind != "DaemonSet" || a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	only := ""
+	for i, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		name := ""
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
+				name = f.Values[0]
+			}
+		}
+		if name == "" || i > 0 && name != only {
+			return ""
+		}
+		only = name
+	}
+	return only
+}
+
 // held returns why no node takes a pod that its scheduler handles, or "".
 func (p *Pending) held(in *WhyInput) string {
+	if p.OnlyNode != "" && in.View.Nodes[p.OnlyNode] == nil {
+		return fmt.Sprintf("its DaemonSet made it for node %s, which does not exist: kube-controller-manager deletes such pods", p.OnlyNode)
+	}
 	if why := in.View.Blocked(in.Pod); why != "" {
 		return why
 	}

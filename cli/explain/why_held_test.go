@@ -463,3 +463,13 @@ func TestAClaimOfAnotherPodOrOneThatLeavesKeepsAPodFromAllNodes(t *testing.T) {
 		t.Errorf("what was not read is said: %q", got)
 	}
 }
+
+// TestNodesThatCannotTakeAPodAreNotSaidToBeMissing has a pod that asks to be moved with its state, and other nodes that have no
+// agent or are cordoned.
+func TestNodesThatCannotTakeAPodAreNotSaidToBeMissing(t *testing.T) {
+	pod := fixtures.MovablePod("p", "able-a", func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationCheckpoint })
+	cordoned := fixtures.AbleNode("able-b")
+	cordoned.Spec.Unschedulable = true
+	text := textOf(t, clusterOf(t, nil, pod, fixtures.OwnerJob(pod), fixtures.AbleNode("able-a"), cordoned), pod)
+	says(t, text, "no other node is ready, accepts pods and has an agent that has reported", "!there is no other node")
+}

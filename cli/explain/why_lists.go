@@ -23,13 +23,33 @@ type PendingPods struct {
 	Namespace string `json:"namespace,omitempty"`
 	Elsewhere int    `json:"elsewhere,omitempty"`
 	Pods      []Why  `json:"pods"`
+	// Lost are the pods on nodes that do not exist.
+	Lost []Lost `json:"onMissingNodes,omitempty"`
 	// Refused are the controllers whose pods could not be created.
 	Refused []Refused `json:"refused,omitempty"`
 	// Unread are the kinds of objects that could not be read, each with the reason.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// Write prints a line for each pod, the one that has waited longest first, and for each controller.
+// Lost is a pod on a node that does not exist.
+type Lost struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+	// Status is its phase, or Terminating if it is being deleted.
+	Status string `json:"status"`
+}
+
+// lostOn returns a pod whose node does not exist.
+func lostOn(pod *corev1.Pod) Lost {
+	l := Lost{world.PodName(pod), pod.Spec.NodeName, string(pod.Status.Phase)}
+	if pod.DeletionTimestamp != nil {
+		l.Status = "Terminating"
+	}
+	return l
+}
+
+// Write prints a line for each pod without a node, the one that has waited longest first, for each pod on a node that does not
+// exist, and for each controller.
 func (p PendingPods) Write(w io.Writer) error {
 	var b strings.Builder
 	writeUnread(&b, p.Unread)
@@ -55,7 +75,23 @@ func (p PendingPods) Write(w io.Writer) error {
 			return err
 		}
 	}
+	if err := writeLost(w, p.Lost); err != nil {
+		return err
+	}
 	return writeRefused(w, p.Refused)
+}
+
+func writeLost(w io.Writer, all []Lost) error {
+	if len(all) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nPods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.")
+	fmt.Fprintln(t, "POD\tNODE\tSTATUS")
+	for _, l := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", l.Pod, l.Node, cmp.Or(l.Status, "-"))
+	}
+	return t.Flush()
 }
 
 func (p PendingPods) writePods(w io.Writer) error {
@@ -95,6 +131,11 @@ func (p *Pending) line() string {
 		return "-"
 	}
 	u, _ := status.ParseUnschedulable(p.Scheduler.Message)
+	if p.OnlyNode != "" {
+		if text := u.OfNode(p.OnlyNode); text != "" {
+			return strings.TrimSuffix(text, ".")
+		}
+	}
 	return cmp.Or(strings.TrimSuffix(u.Sentence(), "."), u.Whole, p.Scheduler.Message)
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/cli/explain/reasons"
+	"supercargo.dev/supercargo/cli/explain/shortage"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
@@ -27,6 +28,10 @@ type Pending struct {
 	// is for nodes about which nothing of that kind is found; Free says what that means.
 	Nodes []Tally `json:"nodes,omitempty"`
 	Free  string  `json:"free,omitempty"`
+	// OnlyNode is the node for which a DaemonSet made the pod; empty for any other pod. Nodes has no other one then.
+	OnlyNode string `json:"onlyNode,omitempty"`
+	// Short are the resources that are reasons in Nodes, with what there is of them, if no node is without a reason.
+	Short []shortage.Shortage `json:"short,omitempty"`
 	// Held is what prevents scheduling to any node.
 	Held string `json:"held,omitempty"`
 	// Unchecked is what kube-scheduler checks about nodes for this pod, and this command does not.
@@ -60,9 +65,13 @@ type Answer struct {
 }
 
 // readScheduler parses the message of kube-scheduler. If it does not have that form, only Reason
-// and Message are set.
-func readScheduler(c corev1.PodCondition) *SchedulerSays {
+// and Message are set. A pod of a DaemonSet gets the answers that apply to its node.
+func readScheduler(c corev1.PodCondition, daemon bool) *SchedulerSays {
 	s := parseScheduler(c)
+	answer := reasons.Of
+	if daemon {
+		answer = reasons.OfDaemonSet
+	}
 	texts := []string{s.Message}
 	if len(s.Reasons) > 0 {
 		texts = nil
@@ -71,7 +80,7 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 		}
 	}
 	for _, text := range texts {
-		if a, is := reasons.Of(text); is {
+		if a, is := answer(text); is {
 			s.Answers = append(s.Answers, Answer{text, a.Plugin, a.Helps})
 		}
 	}
@@ -93,9 +102,9 @@ func parseScheduler(c corev1.PodCondition) *SchedulerSays {
 
 func newPending(in *WhyInput) *Pending {
 	pod := in.Pod
-	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in)}
+	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in), OnlyNode: onlyNode(pod)}
 	if c := status.Unscheduled(pod); c != nil && c.Reason != corev1.PodReasonSchedulingGated { // the API server sets that one
-		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c)
+		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c, p.OnlyNode != "")
 	}
 	if !p.Since.IsZero() {
 		p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
@@ -119,12 +128,19 @@ func newPending(in *WhyInput) *Pending {
 
 // readNodes sets what the current nodes say about the pod.
 func (p *Pending) readNodes(in *WhyInput) {
-	refusals, err := in.View.Refusals(in.Pod)
+	refusals, short, err := in.View.Refusals(in.Pod)
 	if err != nil {
 		p.Held = err.Error()
 		return
 	}
+	if only := p.OnlyNode; only != "" {
+		maps.DeleteFunc(refusals, func(node, _ string) bool { return node != only })
+		short = slices.DeleteFunc(short, func(s world.Shortage) bool { return s.Node != only })
+	}
 	p.Nodes, p.Unchecked = tally(refusals), in.View.Unchecked(in.Pod)
+	if len(p.Nodes) > 0 && p.Nodes[0].Reason != "" {
+		p.Short = shortage.Of(short)
+	}
 	if usesClaims(in.Pod) && !in.knows(volumeKinds...) {
 		p.Unchecked = append(p.Unchecked, "its volume claims")
 	}
@@ -206,8 +222,15 @@ func (p *Pending) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s\n", p.Nomination)
 	}
 	if len(p.Nodes) > 0 {
-		b.WriteString("  The nodes now:\n")
+		if p.OnlyNode != "" {
+			b.WriteString("  Its DaemonSet made it for one node, and it can run on no other. That node now:\n")
+		} else {
+			b.WriteString("  The nodes now:\n")
+		}
 		writeTallies(b, "  ", named(p.Nodes, p.Free))
+	}
+	for i := range p.Short {
+		fmt.Fprintf(b, "  %s\n", &p.Short[i])
 	}
 	if p.NoFleets != "" {
 		fmt.Fprintf(b, "  %s\n", p.NoFleets)

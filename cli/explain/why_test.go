@@ -71,6 +71,7 @@ func fleetOfTwo(change ...func(*v1alpha1.NodeFleet)) *v1alpha1.NodeFleet {
 	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
 	f.Spec.Class, f.Spec.Mode = v1alpha1.FleetAny, v1alpha1.FleetAct
 	f.Spec.Scaling.BatchMax.Duration, f.Spec.Scaling.ExpectedLag.Duration = 10*time.Second, 2*time.Minute
+	f.Status.ObservedGeneration = 1
 	f.Status.Conditions = []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}}
 	f.Status.Flavors = []v1alpha1.FlavorStatus{
 		{Name: "small", PricePerHour: "0.1", CPU: size("2"), Memory: size("8Gi"), MaxPods: 110, Max: 5},

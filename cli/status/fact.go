@@ -23,9 +23,9 @@ func facts(pairs ...string) []Fact {
 	return all
 }
 
-// unreported returns what is said of an object whose controller has not written its status; empty if it has. The figures of
-// such a status are zeros, which mean nothing.
-func unreported(observedGeneration int64, controller string) string {
+// Unreported returns what is said of an object whose controller has not written its status, as a sentence; empty if it has.
+// The figures of such a status are zeros, which mean nothing.
+func Unreported(observedGeneration int64, controller string) string {
 	if observedGeneration > 0 {
 		return ""
 	}

@@ -20,7 +20,7 @@ type Fleet struct {
 func fleetOf(o *v1alpha1.NodeFleet) Fleet {
 	s := &o.Status
 	f := Fleet{
-		Name: o.Name, Class: string(o.Spec.Class), Mode: string(o.Spec.Mode), Unreported: unreported(s.ObservedGeneration, "autoscaler"), Conditions: Conditions(s.Conditions),
+		Name: o.Name, Class: string(o.Spec.Class), Mode: string(o.Spec.Mode), Unreported: Unreported(s.ObservedGeneration, "autoscaler"), Conditions: Conditions(s.Conditions),
 	}
 	if f.Unreported == "" {
 		f.Facts = facts(

@@ -27,7 +27,7 @@ func policyOf(o *v1alpha1.ReplicaPolicy) Policy {
 	s := &o.Status
 	p := Policy{
 		Name: o.Namespace + "/" + o.Name, Target: o.Spec.Target.Kind + " " + o.Spec.Target.Name, Law: string(o.Spec.Law.Name), Mode: string(o.Spec.Mode),
-		Unreported: unreported(s.ObservedGeneration, "autoscaler"), Conditions: Conditions(s.Conditions),
+		Unreported: Unreported(s.ObservedGeneration, "autoscaler"), Conditions: Conditions(s.Conditions),
 	}
 	if p.Unreported == "" {
 		p.Facts = policyFacts(o)

@@ -23,7 +23,7 @@ type Pool struct {
 func poolOf(o *v1alpha1.WorkerPool) Pool {
 	s := &o.Status
 	p := Pool{
-		Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), Unreported: unreported(s.ObservedGeneration, "autoscaler"),
+		Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), Unreported: Unreported(s.ObservedGeneration, "autoscaler"),
 		Conditions: Conditions(s.Conditions),
 	}
 	if p.Unreported == "" {

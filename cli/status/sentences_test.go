@@ -98,7 +98,7 @@ func figures(said func(*Snapshot) string) []sentences.Case {
 	none, two := &Snapshot{}, with(machines(1), aPod("p", "a"), aPod("q", ""))
 	return []sentences.Case{
 		{"There are no nodes.", said(none), said(priced(1, 1))},
-		{"Prices could not be read.", said(&Snapshot{Nodes: machines(1), Audit: &Audit{Error: "no"}}), said(&Snapshot{Nodes: machines(1)})},
+		{"Prices could not be read: %s.", said(&Snapshot{Nodes: machines(1), Audit: &Audit{Error: "no"}}), said(&Snapshot{Nodes: machines(1)})},
 		{"Prices are being read.", said(&Snapshot{Nodes: machines(1)}), said(priced(1, 0))},
 		{"The only node has no known price.", said(priced(1, 0)), said(priced(2, 0))},
 		{"No node has a known price.", said(priced(2, 0)), said(priced(2, 1))},

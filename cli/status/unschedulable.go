@@ -107,6 +107,25 @@ func (u *Unschedulable) Sentence() string {
 	return fmt.Sprintf("Of %s, %s", plural.Count(u.Nodes, "node"), sentence)
 }
 
+// OfNode returns what the message says of the only node on which a pod can run, without those that the pod's affinity to that
+// name excludes; empty if it counts several nodes for another reason, or none.
+func (u *Unschedulable) OfNode(name string) string {
+	var parts []string
+	for _, r := range u.Reasons {
+		switch {
+		case strings.Contains(r.Reason, byName):
+		case r.Nodes != 1:
+			return ""
+		default:
+			parts = append(parts, r.words())
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Node " + name + " " + strings.Join(parts, " and ") + "."
+}
+
 // words returns what a reason says of its nodes.
 func (r NodeReason) words() string {
 	if what, is := strings.CutPrefix(r.Reason, "Insufficient "); is {
@@ -120,6 +139,9 @@ func (r NodeReason) words() string {
 	return fmt.Sprintf("%s refused: %s", plural.Form(r.Nodes, "is", "are"), clip.Bytes(strings.TrimPrefix(r.Reason, "node(s) "), longestReason))
 }
 
+// byName is in the reason of nodes that a pod's affinity to metadata.name excludes.
+const byName = "didn't satisfy plugin(s) [NodeAffinity]"
+
 // knownReasons are the frequent reasons of kube-scheduler, by a text that they contain, and what they say of one node and
 // of many.
 var knownReasons = []struct{ text, one, many string }{
@@ -128,7 +150,7 @@ var knownReasons = []struct{ text, one, many string }{
 	{"untolerated taint", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
 	{"had taints that the pod didn't tolerate", "has a taint that the pod does not tolerate", "have a taint that the pod does not tolerate"},
 	{"didn't match Pod's node affinity/selector", "lacks the labels that the pod selects nodes by", "lack the labels that the pod selects nodes by"},
-	{"didn't satisfy plugin(s) [NodeAffinity]", "is excluded by the pod's affinity to names of nodes", "are excluded by the pod's affinity to names of nodes"},
+	{byName, "is excluded by the pod's affinity to names of nodes", "are excluded by the pod's affinity to names of nodes"},
 	{"didn't find available persistent volumes to bind", "has no free volume for the pod's claim", "have no free volume for the pod's claim"},
 	{"didn't match pod topology spread constraints", "would break the pod's topology spread constraints", "would break the pod's topology spread constraints"},
 	{"didn't satisfy existing pods anti-affinity rules", "runs a pod whose anti-affinity excludes the pod", "run pods whose anti-affinity excludes the pod"},

@@ -32,6 +32,23 @@ func TestMessagesOfTheSchedulerInShort(t *testing.T) {
 	}
 }
 
+// TestOfAPodForOneNodeTheMessageIsAboutThat has the messages about pods of DaemonSets.
+func TestOfAPodForOneNodeTheMessageIsAboutThat(t *testing.T) {
+	for _, tc := range []struct{ message, want string }{
+		{"0/3 nodes are available: 1 Insufficient cpu, 1 Too many pods, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].", "Node a has too little free CPU and runs as many pods as it may."},
+		{"0/1 nodes are available: 1 node(s) had untolerated taint(s).", "Node a has a taint that the pod does not tolerate."},
+		{"0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].", ""},                       // the node does not exist
+		{"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", ""}, // which of the three is it?
+		{"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.", ""},
+		{"no nodes available to schedule pods", ""},
+	} {
+		u, _ := ParseUnschedulable(tc.message)
+		if got := u.OfNode("a"); got != tc.want {
+			t.Errorf("%s\n got %q\nwant %q", tc.message, got, tc.want)
+		}
+	}
+}
+
 func TestAMessageAboutNoNodeInParticularIsReadWithoutItsFrame(t *testing.T) {
 	for _, tc := range []struct{ message, whole, preemption string }{
 		{"0/8 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found", "pod has unbound immediate PersistentVolumeClaims", ""},

@@ -147,7 +147,7 @@ func TestEachNodeSaysWhyItCannotHaveTheVolumesOfAPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := fixtures.Pod("p", 100, 1<<20, claiming(name))
-			got, err := NewView(stored(*pod), time.Time{}, runtimes.NewLearner()).Refusals(pod)
+			got, _, err := NewView(stored(*pod), time.Time{}, runtimes.NewLearner()).Refusals(pod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestEachNodeSaysWhyItCannotHaveTheVolumesOfAPod(t *testing.T) {
 		second := w.volumes.claims["default/local"].DeepCopy()
 		second.Name = "second"
 		w.volumes.claims["default/second"] = second
-		got, err := NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(fixtures.Pod("p", 100, 1<<20, claiming("local", "second")))
+		got, _, err := NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(fixtures.Pod("p", 100, 1<<20, claiming("local", "second")))
 		if err != nil || got["a"] != "no free volume there for claim second" {
 			t.Errorf("node a is refused by %q (%v)", got["a"], err)
 		}

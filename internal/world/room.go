@@ -12,28 +12,39 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
+// Shortage is a resource of which a node has less free than a pod requests, in the units of [constraint.Requests]. Free is
+// what other pods do not request of Allocatable; it is not negative.
+type Shortage struct {
+	Node                         string
+	Resource                     corev1.ResourceName
+	Requested, Free, Allocatable int64
+}
+
 // Refusals returns for each node, by name, the reason why the pod cannot run there, or "" if none is found: the reasons
 // of kube-scheduler's filters, evaluated as for the purchase of machines. Room that is reserved for other pods counts as
-// occupied, unless the pod has a higher priority than one that is only nominated. The error says why the pod's
-// constraints cannot be parsed.
+// occupied, unless the pod has a higher priority than one that is only nominated. short has the resources that are the
+// reasons of nodes, apart from pod slots, sorted by node and resource. The error says why the pod's constraints cannot be
+// parsed.
 //
 // It does not consider preemption, what [View.Blocked] returns, and what [View.Unchecked] lists.
 //
 // Cost: O(nodes · volumes + pods).
-func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
+func (v *View) Refusals(pod *corev1.Pod) (all map[string]string, short []Shortage, err error) {
 	demands, err := v.compiler.Compile(pod)
 	if err != nil {
-		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
+		return nil, nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
 	}
 	p := v.placed(pod)
-	all := make(map[string]string, len(v.Nodes))
-	for name, node := range v.Nodes {
+	all = make(map[string]string, len(v.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(v.Nodes)) {
+		node := v.Nodes[name]
 		why := demands.Admits(constraint.NewHost(node))
 		if why == "" {
 			why = otherClass(node, pod)
 		}
 		if why == "" {
-			why = strings.Join(v.lacks(node, pod), ", ")
+			reasons, lacks := v.lacks(node, pod)
+			why, short = strings.Join(reasons, ", "), append(short, lacks...)
 		}
 		if why == "" {
 			why = v.volumes.refuse(node, pod)
@@ -43,7 +54,7 @@ func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
 		}
 		all[name] = why
 	}
-	return all, nil
+	return all, short, nil
 }
 
 // otherClass returns the reason why a node does not accept the pod's class, or "". Fleets honor classes for all pods,
@@ -121,36 +132,30 @@ func (v *View) placed(pod *corev1.Pod) *placement {
 	return p
 }
 
-// lacks returns the resources that a node lacks for the pod, as kube-scheduler words them.
-func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string) {
+// lacks returns the resources that a node lacks for the pod, as kube-scheduler words them, and how much there is of them,
+// apart from pod slots.
+func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string, short []Shortage) {
 	allocatable := node.Status.Allocatable
-	cpu, memory, pods := allocatable.Cpu().MilliValue(), allocatable.Memory().Value(), allocatable.Pods().Value()
-	extended := map[corev1.ResourceName]int64{}
+	taken := amounts{}
 	for _, other := range v.onNode[node.Name] {
-		if displaces(pod, other) {
-			continue
-		}
-		c, m, more := constraint.Requests(other)
-		cpu, memory, pods = cpu-c, memory-m, pods-1
-		for name, amount := range more {
-			extended[name] += amount
+		if !displaces(pod, other) {
+			taken.add(other, 1)
 		}
 	}
-	asksCPU, asksMemory, asks := constraint.Requests(pod)
-	if pods < 1 {
+	check := func(name corev1.ResourceName, asks, has int64) {
+		if free := max(has-taken[name], 0); asks > free {
+			reasons, short = append(reasons, "Insufficient "+string(name)), append(short, Shortage{node.Name, name, asks, free, has})
+		}
+	}
+	cpu, memory, extended := constraint.Requests(pod)
+	if allocatable.Pods().Value()-taken[corev1.ResourcePods] < 1 {
 		reasons = append(reasons, "Too many pods")
 	}
-	if asksCPU > max(cpu, 0) {
-		reasons = append(reasons, "Insufficient cpu")
+	check(corev1.ResourceCPU, cpu, allocatable.Cpu().MilliValue())
+	check(corev1.ResourceMemory, memory, allocatable.Memory().Value())
+	for _, name := range slices.Sorted(maps.Keys(extended)) {
+		has := allocatable[name]
+		check(name, extended[name], has.Value())
 	}
-	if asksMemory > max(memory, 0) {
-		reasons = append(reasons, "Insufficient memory")
-	}
-	for _, name := range slices.Sorted(maps.Keys(asks)) {
-		q := allocatable[name]
-		if asks[name] > 0 && asks[name] > q.Value()-extended[name] {
-			reasons = append(reasons, "Insufficient "+string(name))
-		}
-	}
-	return reasons
+	return reasons, short
 }

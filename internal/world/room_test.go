@@ -48,7 +48,7 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 		*asks, on("other", "full", 3500), on("one", "crowded", 100), on("like", "shunned", 100, anti),
 		*fixtures.Pod("coming", 3500, gib, func(p *corev1.Pod) { p.Status.NominatedNodeName = "promised" }),
 	}}
-	got, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+	got, _, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +59,48 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" || want["shunned"] == "" {
 		t.Errorf("shunned by %q; (-want +got):\n%s", want["shunned"], diff)
+	}
+}
+
+// TestANodeThatLacksResourcesSaysHowMuchThereIs has nodes with just enough and with a little less, a node that another reason
+// excludes, and one on which others request more than there is.
+func TestANodeThatLacksResourcesSaysHowMuchThereIs(t *testing.T) {
+	const gpu = corev1.ResourceName("example.com/gpu")
+	devices := func(n string) func(*corev1.Node) {
+		return func(node *corev1.Node) { node.Status.Allocatable[gpu] = resource.MustParse(n) }
+	}
+	nodes := map[string]*corev1.Node{
+		"enough": fixtures.Node("enough", 4000, 1<<30, devices("2")),
+		"less":   fixtures.Node("less", 3999, 1<<30-1, devices("1")),
+		"used":   fixtures.Node("used", 8000, 1<<31, devices("4")),
+		"full":   fixtures.Node("full", 8000, 1<<31, devices("4")),
+		"tainted": fixtures.Node("tainted", 10, 10, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}}
+		}),
+		"crowded": fixtures.Node("crowded", 8000, 1<<31, devices("4"), func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("0") }),
+	}
+	asking := func(name string, milliCPU int64, change ...func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, milliCPU, 1<<30, append(change, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("2") })...)
+	}
+	asks := asking("asks", 4000)
+	other := asking("other", 5000, func(p *corev1.Pod) { p.Spec.NodeName = "used" })
+	many := asking("many", 9000, func(p *corev1.Pod) { p.Spec.NodeName = "full" })
+	why, got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *other, *many}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []world.Shortage{
+		{Node: "full", Resource: "cpu", Requested: 4000, Free: 0, Allocatable: 8000},
+		{Node: "less", Resource: "cpu", Requested: 4000, Free: 3999, Allocatable: 3999},
+		{Node: "less", Resource: "memory", Requested: 1 << 30, Free: 1<<30 - 1, Allocatable: 1<<30 - 1},
+		{Node: "less", Resource: gpu, Requested: 2, Free: 1, Allocatable: 1},
+		{Node: "used", Resource: "cpu", Requested: 4000, Free: 3000, Allocatable: 8000},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if why["enough"] != "" || why["less"] != "Insufficient cpu, Insufficient memory, Insufficient example.com/gpu" || why["crowded"] != "Too many pods" {
+		t.Errorf("the reasons are %q", why)
 	}
 }
 
@@ -82,7 +124,7 @@ func TestPodsThatAreBeingDeletedKeepTheirRoomAndDoNotCountForTopologySpread(t *t
 	nodes := map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30, zone("a")), "b": fixtures.Node("b", 4000, 1<<30, zone("b"))}
 	refused := func(asks *corev1.Pod) map[string]string {
 		w := &world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, on("old", "a", leaving), on("new", "b")}}
-		got, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		got, _, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +145,7 @@ func TestRoomThatIsPromisedToAPodOfLowerPriorityIsFree(t *testing.T) {
 	promised := fixtures.Pod("promised", 3000, 1<<20, of(10), func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" })
 	for priority, want := range map[int32]string{5: "Insufficient cpu", 10: "Insufficient cpu", 11: ""} {
 		asks := fixtures.Pod("asks", 3000, 1<<20, of(priority))
-		got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *promised}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *promised}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil || got["a"] != want {
 			t.Errorf("a pod of priority %d is refused by %q (%v), want %q", priority, got["a"], err, want)
 		}
@@ -143,7 +185,7 @@ func TestAPodThatIsOnlyPromisedToANodeSatisfiesNoAffinityAndNoTopologySpreadElse
 		{"topology spread", spread, map[string]bool{"a": true, "b": false}},
 	} {
 		asks := fixtures.Pod("asks", 100, 1<<20, tc.pod, func(p *corev1.Pod) { p.UID = "asks" })
-		got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, promised, bound}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, promised, bound}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil {
 			t.Fatal(err)
 		}

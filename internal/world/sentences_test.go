@@ -47,7 +47,7 @@ func told(t *testing.T, changes ...change) string {
 	}
 	_, held := v.plannable(pod)
 	lines = append(lines, "planned: "+held)
-	refusals, err := v.Refusals(pod)
+	refusals, _, err := v.Refusals(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +125,6 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			w.Pods = append(w.Pods, *fixtures.Pod("other", 100, 1<<20, claiming("sole"), func(p *corev1.Pod) { p.Namespace, p.UID, p.Spec.NodeName = namespace, "o", "b" }))
 		}
 	}
-	asks := func(cpu, memory string) change {
-		return of(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
-		})
-	}
 	gpu := of(func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
 	})
@@ -191,8 +186,6 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"StorageClass %s creates no volumes there (allowedTopologies)", say(pending, uses("late-b")), late},
 		{"accepts only %v pods, if its scheduler has the plugin NodeClass", say(pending, classed("service")), say(pending, classed("batch"))},
 		{"Too many pods", say(pending, slots("0")), say(pending, slots("1"))},
-		{"Insufficient cpu", say(pending, asks("5", "1Gi")), say(pending, asks("4", "1Gi"))},
-		{"Insufficient memory", say(pending, asks("1", "9Gi")), say(pending, asks("1", "8Gi"))},
 
 		// What is not checked.
 		{"the devices of nodes", say(of(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} })), base},

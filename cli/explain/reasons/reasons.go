@@ -1,7 +1,10 @@
 // Package reasons says what the messages of kube-scheduler mean for the owner of a pod that it cannot place.
 package reasons
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Answer is what is known about a reason.
 type Answer struct {
@@ -20,12 +23,16 @@ type entry struct {
 // Of returns the answer to a message or to a part of one, and whether there is one. Of several, it is the one whose text
 // comes first in the table.
 func Of(message string) (Answer, bool) {
-	for i := range table {
-		if strings.Contains(message, table[i].text) {
-			return table[i].Answer, true
-		}
+	at := entryOf(message)
+	if at < 0 {
+		return Answer{}, false
 	}
-	return Answer{}, false
+	return table[at].Answer, true
+}
+
+// entryOf returns the index of the first entry of the table whose text a message contains, or -1.
+func entryOf(message string) int {
+	return slices.IndexFunc(table, func(e entry) bool { return strings.Contains(message, e.text) })
 }
 
 // The plugins that give several reasons.

@@ -23,7 +23,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 		ObjectMeta: metav1.ObjectMeta{Name: "batch"},
 		Spec:       v1alpha1.NodeFleetSpec{Class: v1alpha1.FleetBatch, Mode: v1alpha1.FleetAct},
 		Status: v1alpha1.NodeFleetStatus{
-			Machines: 7, InFlight: 2, PendingPods: 3,
+			ObservedGeneration: 1, Machines: 7, InFlight: 2, PendingPods: 3,
 			Cost:       v1alpha1.FleetCost{DollarsPerHour: "1.344", LowerBoundDollarsPerHour: "1.21"},
 			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, LastTransitionTime: at, Reason: "Reconciled", Message: "all is well"}},
 			Flavors: []v1alpha1.FlavorStatus{
@@ -117,7 +117,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"measured: $1.344/h, 1 pod pending, ready after 97 s",
 		"are kept:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
 		"1m30s ± 4s",
-		"in back-off until 08:00:00 after 2 failures",
+		"in back-off until 08:00:00 (consecutive back-offs: 2)",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("does not say %q:\n%s", want, stdout)
