@@ -367,7 +367,7 @@ type FleetScaling struct {
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitempty"`
 
 	// backOff is how long no machine of a flavor is bought after one of its machines has been
-	// abandoned. It doubles with each consecutive failure, up to 16 times its value.
+	// abandoned. It doubles with each consecutive back-off, up to 16 times its value.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -677,7 +677,8 @@ type FlavorStatus struct {
 	// +optional
 	Lag *LearnedTime `json:"lag,omitempty"`
 
-	// failures is the number of consecutive machines that were abandoned.
+	// failures is the number of consecutive back-offs: of those that began after a machine of the
+	// flavor was last ready. Machines that are abandoned during a back-off do not begin another one.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 

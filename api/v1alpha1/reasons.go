@@ -511,7 +511,7 @@ const (
 	// MigrationReasonNodeNotReady means that the node of the pod is not ready.
 	// +condition=Eligible=False
 	MigrationReasonNodeNotReady = "NodeNotReady"
-	// MigrationReasonAgentMissing means that the node of the pod has no agent.
+	// MigrationReasonAgentMissing means that no agent has reported on the node of the pod.
 	// +condition=Eligible=False
 	MigrationReasonAgentMissing = "AgentMissing"
 	// MigrationReasonNoBackend means that the agent has no backend for such a checkpoint.

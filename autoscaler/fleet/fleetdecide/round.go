@@ -76,8 +76,8 @@ type Flavor struct {
 	// and Learned reports whether it was measured on machines of this flavor.
 	JoinTimeout, Lag time.Duration
 	Learned          bool
-	// Failures is the number of machines in a row that did not come. AvoidUntil is the time until which the flavor is
-	// therefore not ordered; zero if it may be ordered.
+	// Failures is the number of back-offs since a machine was last ready. AvoidUntil is the time until which the flavor is
+	// not ordered after the last one; zero if it may be ordered.
 	Failures   int32
 	AvoidUntil time.Time
 }
@@ -162,7 +162,8 @@ type Joined struct {
 	Took time.Duration
 }
 
-// Avoidance is the back-off of a flavor: its end, and the number of its machines in a row that did not come.
+// Avoidance is the back-off of a flavor: its end, and the number of back-offs since one of its machines was last ready, with
+// this one.
 type Avoidance struct {
 	Flavor   string
 	Until    time.Time
