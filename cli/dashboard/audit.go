@@ -33,17 +33,24 @@ type accountant struct {
 	pricer *auditor.Pricer
 }
 
+// retryPrices is the minimum pause after prices could not be read, if there are no audits.
+const retryPrices = 30 * time.Second
+
 // run audits until ctx ends, and calls touch after each audit. If the interval is 0 or less it only reads
-// prices, once.
+// prices, until it has read them.
 func (a *accountant) run(ctx context.Context, touch func()) {
 	for a.link.wait(ctx) == nil {
 		start := time.Now()
 		a.round(ctx, start)
 		touch()
-		if a.interval <= 0 {
+		if a.interval <= 0 && a.priced() {
 			return
 		}
-		timer := time.NewTimer(max(a.interval, leisure*time.Since(start)))
+		pause := a.interval
+		if pause <= 0 {
+			pause = retryPrices
+		}
+		timer := time.NewTimer(max(pause, leisure*time.Since(start)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -53,12 +60,22 @@ func (a *accountant) run(ctx context.Context, touch func()) {
 	}
 }
 
+// priced reports whether prices have been read.
+func (a *accountant) priced() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pricer != nil
+}
+
 // round audits once. An error is shown with the figures of the last successful audit.
 func (a *accountant) round(ctx context.Context, start time.Time) {
 	read, err := objects.Live(ctx, a.link.client)
 	if err == nil {
 		a.mu.Lock()
 		a.pricer = auditor.NewPricer(read, auditor.Pricing{Own: a.own})
+		if a.interval <= 0 {
+			a.audit = nil // the error of an earlier round
+		}
 		a.mu.Unlock()
 		if a.interval <= 0 {
 			return

@@ -2,15 +2,21 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/status"
@@ -92,6 +98,44 @@ func TestThePossibleCostIsAsKnownAsItsMachines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWithoutAuditsPricesAreReadAgainUntilTheyHaveBeenRead has an API server whose first two answers about nodes are errors.
+func TestWithoutAuditsPricesAreReadAgainUntilTheyHaveBeenRead(t *testing.T) {
+	scheme, err := Kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		failures := 2
+		c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if _, is := list.(*corev1.NodeList); is && failures > 0 {
+					failures--
+					return apierrors.NewInternalError(errors.New("etcd has no leader"))
+				}
+				return c.List(ctx, list, o...)
+			},
+		}).Build()
+		open := make(chan struct{})
+		close(open)
+		a, nodes := &accountant{link: &Link{client: c, open: open}}, shop("m5.xlarge").Nodes
+		var said []string
+		start := time.Now()
+		a.run(t.Context(), func() {
+			audit, prices := a.last([]*corev1.Node{&nodes[0]})
+			s := status.Of(&status.Snapshot{Nodes: []*corev1.Node{&nodes[0]}, Audit: audit, Prices: prices, NoAudits: true, Cycle: time.Minute}, start).Summary.Says
+			said = append(said, s.Priced+" "+s.Audit)
+		})
+		const off = "The possible cost is not computed, because --audit-interval is 0."
+		const failed = "Prices could not be read: list Nodes: Internal error occurred: etcd has no leader. " + off
+		if diff := cmp.Diff([]string{failed, failed, "For the only node. " + off}, said); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if took := time.Since(start); took != 2*retryPrices {
+			t.Errorf("the third round was after %v, want two pauses of %v", took, retryPrices)
+		}
+	})
 }
 
 // TestAnIntervalOfZeroOrLessReadsPricesOnceAndNeverAudits also has one above zero, which audits until its context ends.

@@ -49,7 +49,8 @@ type Options struct {
 	Link *Link
 	// Prices are the user's own prices, by instance type. They take precedence over list prices.
 	Prices []catalogue.Price
-	// AuditInterval is the time between audits; 0 or less disables them, and prices are read once.
+	// AuditInterval is the time between audits; 0 or less disables them, and prices are read
+	// only until they have been read once.
 	AuditInterval time.Duration
 	// Cycle is the width of a time bin.
 	Cycle time.Duration

@@ -39,6 +39,13 @@ type ServeOptions struct {
 	Log logr.Logger
 }
 
+// reportTo returns a function that logs the state of the connection.
+func reportTo(log logr.Logger) func(connection.Status) {
+	return func(s connection.Status) {
+		log.Info("The connection to the API server: "+s.At(s.Label, logTime), "state", s.State, "details", s.At(s.Line, logTime), "notes", s.Notes)
+	}
+}
+
 func logTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Serve serves the page with HTTPS until ctx ends, to users whom the API server authenticates and who may
@@ -63,10 +70,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	server := &guard.Server{
 		Address: o.Address, Listener: o.Listener, Handler: page.Handler(), MostOneAddress: mostConnections, Certificate: certificate.GetCertificate, Log: o.Log,
 	}
-	o.Show = page.Show
-	o.Report = func(s connection.Status) {
-		o.Log.Info("The connection to the API server: "+s.At(s.Label, logTime), "state", s.State, "details", s.At(s.Line, logTime), "notes", s.Notes)
-	}
+	o.Show, o.Report = page.Show, reportTo(o.Log)
 	group.Go(func() error { return certificate.Run(ctx) })
 	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error { return Run(ctx, o.Options) })

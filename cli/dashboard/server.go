@@ -148,7 +148,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !s.knownHost(r.Host) {
-			http.Error(w, "this host name is not accepted: use an IP address or localhost, or add the name with --accept-host", http.StatusMisdirectedRequest)
+			http.Error(w, "this host name is not accepted: use an IP address or localhost, or add the name with --accept-host of `supercargo dashboard`", http.StatusMisdirectedRequest)
 			return
 		}
 		admitted.ServeHTTP(w, r)
@@ -161,7 +161,7 @@ func (s *Server) passHolder(w http.ResponseWriter, r *http.Request, next http.Ha
 	case r.URL.Path == "/" && r.URL.Query().Has("token"):
 		s.logIn(w, r)
 	case !s.loggedIn(r):
-		http.Error(w, "open the address that `supercargo dashboard` has printed, with its token", http.StatusUnauthorized)
+		http.Error(w, "open the address that the program has printed, with its token", http.StatusUnauthorized)
 	default:
 		next.ServeHTTP(w, r)
 	}
@@ -191,7 +191,7 @@ func (s *Server) cookie() string {
 // logIn exchanges the token in the URL for a cookie.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	if !s.right(r.URL.Query().Get("token")) {
-		http.Error(w, "the token is invalid: open the address that `supercargo dashboard` has printed", http.StatusUnauthorized)
+		http.Error(w, "the token is invalid: open the address that the program has printed", http.StatusUnauthorized)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.options.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})

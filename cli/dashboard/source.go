@@ -32,8 +32,8 @@ func newSource(l *Link) *source {
 		return newFollowed(l, connection.Kind{Resource: resource, Name: name, Gives: gives}, object, list, selector, s.touch)
 	}
 	group := "." + v1alpha1.GroupVersion.Group
-	s.nodes = follow("nodes", "nodes", "nodes and their cost", &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }, "")
-	s.pods = follow("pods", "pods", "pods", &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }, "")
+	s.nodes = follow("nodes", "nodes", "", &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }, "")
+	s.pods = follow("pods", "pods", "", &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }, "")
 	s.nodes.about.Required, s.pods.about.Required = true, true
 	s.fleets = follow("nodefleets"+group, "NodeFleets", "NodeFleets and their decisions", &v1alpha1.NodeFleet{}, func() client.ObjectList { return &v1alpha1.NodeFleetList{} }, "")
 	s.migrations = follow("migrations"+group, "Migrations", "Migrations", &v1alpha1.Migration{}, func() client.ObjectList { return &v1alpha1.MigrationList{} }, "")

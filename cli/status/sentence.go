@@ -42,7 +42,7 @@ func (s *Summary) pricedSentence(read bool) string {
 	case s.Nodes == 0:
 		return "There are no nodes."
 	case !read && s.Audit != nil && s.Audit.Error != "":
-		return "Prices could not be read."
+		return fmt.Sprintf("Prices could not be read: %s.", strings.TrimSuffix(s.Audit.Error, "."))
 	case !read:
 		return "Prices are being read."
 	case s.Priced == 0:
@@ -89,7 +89,7 @@ func (s *Summary) pendingSentence(one, many string) string {
 func (s *Summary) auditSentence(audits bool) string {
 	a := s.Audit
 	switch {
-	case a == nil && !audits:
+	case !audits:
 		return "The possible cost is not computed, because --audit-interval is 0."
 	case a == nil:
 		return "The possible cost is being computed."

@@ -35,7 +35,7 @@ func TestEachSentenceAboutFiguresIsTrue(t *testing.T) {
 	}{
 		{"no nodes", &Snapshot{}, priced, "There are no nodes."},
 		{"nodes before their prices are looked up", &Snapshot{Nodes: nodes(2)}, priced, "Prices are being read."},
-		{"nodes whose prices could not be looked up", &Snapshot{Nodes: nodes(2), Audit: &Audit{Error: "no"}}, priced, "Prices could not be read."},
+		{"nodes whose prices could not be looked up", &Snapshot{Nodes: nodes(2), Audit: &Audit{Error: "no"}}, priced, "Prices could not be read: no."},
 		{"one node without a price", &Snapshot{Nodes: nodes(1), Prices: prices()}, priced, "The only node has no known price."},
 		{"nodes without a price", &Snapshot{Nodes: nodes(2), Prices: prices()}, priced, "No node has a known price."},
 		{"one of three without a price", &Snapshot{Nodes: nodes(3), Prices: prices("a", "b")}, priced, "1 of 3 nodes has no known price and is not included."},
@@ -63,6 +63,7 @@ func TestEachSentenceAboutFiguresIsTrue(t *testing.T) {
 
 		{"before the first audit", &Snapshot{}, ofAudit, "The possible cost is being computed."},
 		{"without audits", &Snapshot{NoAudits: true}, ofAudit, "The possible cost is not computed, because --audit-interval is 0."},
+		{"without audits, and prices could not be read", &Snapshot{NoAudits: true, Audit: &Audit{Error: "no"}}, ofAudit, "The possible cost is not computed, because --audit-interval is 0."},
 		{"a first audit that failed", &Snapshot{Audit: &Audit{Error: "no list"}}, ofAudit, "The possible cost is unknown: no list"},
 		{"an audit of the same cost", &Snapshot{Nodes: nodes(1), Prices: prices("a"), Audit: audited(250_000, 1, "")}, ofAudit, "The possible cost is as of {at}, at a list."},
 		{"an audit of another cost", &Snapshot{Nodes: nodes(1), Prices: prices("a"), Audit: audited(250_001, 1, "")}, ofAudit,

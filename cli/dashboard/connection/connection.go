@@ -45,7 +45,8 @@ type Kind struct {
 	// Resource is its name for `kubectl auth can-i`, such as nodefleets.supercargo.dev. Name is the name for people, in
 	// the plural.
 	Resource, Name string
-	// Gives is what the page lacks without it, as the object of a sentence. There is no page without a Required kind.
+	// Gives is what the page lacks without it, as the object of a sentence; empty for a Required kind, without which there is no
+	// page.
 	Gives    string
 	Required bool
 	// Read reports whether its objects have been read once.
