@@ -33,6 +33,9 @@ type Tracker struct {
 	nodes map[string]trace.Row   // their latest rows, by ID, without deleted ones
 	ids   map[string]string      // the IDs of nodes, by name in the recording
 	pods  map[string]*trackedPod // by ID
+
+	added int            // the pods for which this tracker has made rows, without those of DaemonSets and static pods
+	lacks map[string]int // the number of these by what their rows lack
 }
 
 // trackedPod is what a recording has of a pod.
@@ -42,7 +45,7 @@ type trackedPod struct {
 
 // NewTracker returns a tracker that continues a recording, which may be nil.
 func NewTracker(name func(string) string, price func(*corev1.Node) *int64, before *trace.Recording) *Tracker {
-	t := &Tracker{Name: name, Price: price, nodes: map[string]trace.Row{}, ids: map[string]string{}, pods: map[string]*trackedPod{}}
+	t := &Tracker{Name: name, Price: price, nodes: map[string]trace.Row{}, ids: map[string]string{}, pods: map[string]*trackedPod{}, lacks: map[string]int{}}
 	if before == nil {
 		return t
 	}
@@ -200,6 +203,7 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 		r.Event, r.Node = trace.EventDaemon, t.ids[t.Name(pod.Spec.NodeName)]
 		return r
 	}
+	t.count(pod)
 	kind, _ := class.OfPod(pod)
 	r.Class = class.Service
 	if kind == class.Batch {
@@ -246,13 +250,18 @@ func archOf(pod *corev1.Pod) string {
 	if len(terms) != 1 {
 		return ""
 	}
-	at := slices.IndexFunc(terms[0].MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+	return archIn(&terms[0])
+}
+
+// archIn returns the single architecture that a term requires; empty if there is none.
+func archIn(term *corev1.NodeSelectorTerm) string {
+	at := slices.IndexFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
 		return r.Key == corev1.LabelArchStable && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
 	})
 	if at < 0 {
 		return ""
 	}
-	return terms[0].MatchExpressions[at].Values[0]
+	return term.MatchExpressions[at].Values[0]
 }
 
 // endOf returns when a pod ended, which is when the last of its containers did or else now, and

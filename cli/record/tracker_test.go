@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -180,6 +181,102 @@ func TestAPodThatMustNotBeDisruptedIsNeverMoved(t *testing.T) {
 		if rows := tracker(nil).Pod(p, noon); rows[0].Migration != want {
 			t.Errorf("with value %q its migration is %q, want %q", value, rows[0].Migration, want)
 		}
+	}
+}
+
+// TestWhatTheRecordingLacksOfPodsIsSaidWithTheirNumber has each limit to the nodes of a pod, and near ones that the file holds or
+// that are none.
+func TestWhatTheRecordingLacksOfPodsIsSaidWithTheirNumber(t *testing.T) {
+	selects := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{key: value} }
+	}
+	requires := func(terms ...corev1.NodeSelectorTerm) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		}
+	}
+	term := func(key string, values ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}
+	}
+	near := func(required bool) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			one := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname}
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: one}}}}
+			if required {
+				p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{one}}
+			}
+		}
+	}
+	apart := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}}}
+	}
+	spreads := func(when corev1.UnsatisfiableConstraintAction) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: when}}
+		}
+	}
+	port := func(host int32) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: host}} }
+	}
+	mounts := func(source corev1.VolumeSource) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{VolumeSource: source}} }
+	}
+	const selectors, others = "node selectors or node affinity", "requests of resources other than CPU and memory"
+	for _, tc := range []struct {
+		name string
+		pod  func(*corev1.Pod)
+		want string
+	}{
+		{"nothing", func(*corev1.Pod) {}, ""},
+		{"a selector", selects("disk", "ssd"), selectors},
+		{"a selector of the architecture", selects(corev1.LabelArchStable, "arm64"), ""},
+		{"a selector of Linux", selects(corev1.LabelOSStable, "linux"), ""},
+		{"a selector of another system", selects(corev1.LabelOSStable, "windows"), selectors},
+		{"node affinity", requires(term("disk", "ssd")), selectors},
+		{"node affinity to an architecture", requires(term(corev1.LabelArchStable, "arm64")), ""},
+		{"to one of two", requires(term(corev1.LabelArchStable, "arm64", "amd64")), selectors},
+		{"in two terms", requires(term(corev1.LabelArchStable, "arm64"), term(corev1.LabelArchStable, "amd64")), selectors},
+		{"and to a disk", requires(corev1.NodeSelectorTerm{MatchExpressions: append(term(corev1.LabelArchStable, "arm64").MatchExpressions, term("disk", "ssd").MatchExpressions...)}), selectors},
+		{"to a name", requires(corev1.NodeSelectorTerm{MatchExpressions: term(corev1.LabelArchStable, "arm64").MatchExpressions, MatchFields: term("metadata.name", "n").MatchExpressions}), selectors},
+		{"to another architecture than the selector", func(p *corev1.Pod) {
+			selects(corev1.LabelArchStable, "arm64")(p)
+			requires(term(corev1.LabelArchStable, "amd64"))(p)
+		}, selectors},
+		{"pod affinity", near(true), "pod affinity or anti-affinity"},
+		{"anti-affinity", apart, "pod affinity or anti-affinity"},
+		{"preferred anti-affinity", near(false), ""},
+		{"topology spread", spreads(corev1.DoNotSchedule), "topology spread"},
+		{"preferred topology spread", spreads(corev1.ScheduleAnyway), ""},
+		{"a host port", port(80), "host ports"},
+		{"a port", port(0), ""},
+		{"a GPU", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+		}, others},
+		{"a claim", mounts(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}), "volume claims"},
+		{"an ephemeral volume", mounts(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), "volume claims"},
+		{"an empty directory", mounts(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), ""},
+		{"a resource claim", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{}} }, "resource claims"},
+		{"a gang", fixtures.Gang("g"), "gangs"},
+		{"a selector of a pod of a DaemonSet", func(p *corev1.Pod) { daemon(p); runs("n", 0)(p); selects("disk", "ssd")(p) }, ""},
+	} {
+		tr := tracker(nil)
+		tr.Node(node("n"), noon)
+		tr.Pod(pod("p", tc.pod), noon)
+		tr.Pod(pod("p", tc.pod, runs("n", time.Second)), after(time.Second)) // it is counted once
+		want := ""
+		if tc.want != "" {
+			want = "Of 1 pod added to it, the recording lacks what it cannot hold: " + tc.want + " of 1 pod. The simulation may place such pods on nodes that the cluster would not."
+		}
+		if got := tr.Lacks(); got != want {
+			t.Errorf("%s: it says %q, want %q", tc.name, got, want)
+		}
+	}
+	tr := tracker(nil)
+	for name, change := range map[string]func(*corev1.Pod){"a": apart, "b": apart, "c": port(80), "d": port(0)} {
+		tr.Pod(pod(name, change), noon)
+	}
+	if got, want := tr.Lacks(), "Of 4 pods added to it, the recording lacks what it cannot hold: pod affinity or anti-affinity of 2 pods, host ports of 1 pod. "; !strings.HasPrefix(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 

@@ -50,7 +50,8 @@ cluster.
 
 The recording has the requests, class, category, declared runtime, architecture and migration
 method of pods, and the size, instance type and price of nodes. It does not have other constraints
-of pods, such as affinities. The requests of DaemonSet pods are subtracted from their nodes.
+of pods, such as affinities. At the end, the command says which these are, and of how many pods. The
+requests of DaemonSet pods are subtracted from their nodes.
 
 Each row is written at once, so a crash loses nothing. Ctrl-C ends the recording. Run the same
 command again to continue it: what disappeared in between counts as gone from the time of the
@@ -155,6 +156,9 @@ func recordLive(ctx context.Context, flags recordFlags, file *record.File, price
 	pods, nodes := tracker.Counts()
 	fmt.Fprintf(stderr, "Recorded for %v: %s has %s, and the cluster has %s. To simulate it: supercargo simulate -f %s\n",
 		time.Since(start).Round(time.Second), flags.output, plural.Count(pods, "pod"), plural.Count(nodes, "node"), flags.output)
+	if text := tracker.Lacks(); text != "" {
+		fmt.Fprintln(stderr, text)
+	}
 	return nil
 }
 
@@ -180,6 +184,7 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 		return err
 	}
 	fmt.Fprintf(stderr, "%s has %s; the times of removals are accurate to %v. To simulate it: supercargo simulate -f %s\n", flags.output, plural.Count(len(rows), "row"), m.Step(), flags.output)
+	fmt.Fprintln(stderr, record.MetricsLack)
 	return nil
 }
 

@@ -79,7 +79,7 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hour.csv")
 	prices := commandtest.File(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
 	args := []string{"record", "--output-file", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
-	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK || !strings.Contains(stderr, "supercargo simulate -f") {
+	if code, _, stderr := supercargo(t, "", args...); code != command.ExitOK || !strings.Contains(stderr, "supercargo simulate -f") || !strings.Contains(stderr, "The metrics have neither affinity nor other limits") {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := supercargo(t, "", "simulate", "-f", path, "--policy", "default")
