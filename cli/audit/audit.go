@@ -129,7 +129,8 @@ type Count struct {
 // nodes with a price. Bound ≤ Cheapest ≤ Moved ≤ Now, and Cheapest ≤ Homogeneous. No list is nil. Scripts
 // read it as JSON, with money in dollars: fields may be added but never renamed.
 type Result struct {
-	// Source, Pricing, Notes and Unsold are those of the input.
+	// Source, Pricing, Notes and Unsold are those of the input. The last of Notes is why Homogeneous is nil, if no type of
+	// machines holds all pods.
 	Source  string   `json:"source"`
 	Pricing []string `json:"pricing"`
 	Notes   []string `json:"notes"`
@@ -219,9 +220,12 @@ func Audit(in Input) Result {
 	})
 	r.Moved, r.Moves, r.Emptied = after.bill, after.moves, jsondoc.List(after.emptied)
 	r.Staying = jsondoc.List(mix.staying)
-	if one, found := c.homogeneous(&mix); found {
+	switch one, found, missing := c.homogeneous(&mix); {
+	case found:
 		r.Homogeneous = &one
 		mix.bill = cheapest(mix.bill, one)
+	case missing != "":
+		r.Notes = append(slices.Clip(r.Notes), missing)
 	}
 	r.Cheapest = cheapest(mix.bill, r.Moved, r.Now)
 	r.Bound = min(mix.bound, r.Cheapest.PerHour)

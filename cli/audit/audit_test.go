@@ -162,6 +162,37 @@ func TestWithoutATypeThatHoldsAllPodsThereIsNoHomogeneousBill(t *testing.T) {
 	if r.Homogeneous != nil || r.Cheapest.PerHour != 180_000 {
 		t.Errorf("homogeneous %+v, cheapest %d; want none and 180000", r.Homogeneous, r.Cheapest.PerHour)
 	}
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "There is no cost on machines of one type, because none of the 3 types for sale holds all pods: ") {
+		t.Errorf("notes: %q, want that no type holds all pods", r.Notes)
+	}
+}
+
+// TestWithOneTypeForSaleThereIsItsBill: nodes whose pods its machines do not hold stay, as on the cheapest machines.
+func TestWithOneTypeForSaleThereIsItsBill(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawn(t)
+		one := in.Flavors[rapid.IntRange(0, 1).Draw(t, "type")]
+		one.Size = size(rapid.Int64Range(300, 4000).Draw(t, "type's cpu"), rapid.Int64Range(1, 16).Draw(t, "type's memory"))
+		in.Flavors = []Flavor{one}
+		if r := Audit(in); r.Homogeneous == nil || len(r.Notes) > len(in.Notes) {
+			t.Fatalf("homogeneous %+v, notes %q; want a bill", r.Homogeneous, r.Notes)
+		}
+	})
+}
+
+func TestOfManyTypesThoseThatWerePlannedAreCounted(t *testing.T) {
+	in := Input{Nodes: []Node{nodeOf("a", flavors()[0], "p"), nodeOf("b", flavors()[0], "q")}}
+	in.Nodes[0].Pods[0].Arch, in.Nodes[1].Pods[0].Arch = "amd64", "arm64"
+	for i := range 2 * mostTypes {
+		f := flavors()[0]
+		f.Name, f.Arch = fmt.Sprintf("t%d", i), []string{"amd64", "arm64"}[i%2]
+		f.InstanceType = f.Name
+		in.Flavors = append(in.Flavors, f)
+	}
+	const want = "There is no cost on machines of one type, because none of the 4 types that were planned, of 8 for sale, holds all pods: t0 does not hold pod q, for example: "
+	if r := Audit(in); len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], want) || strings.HasSuffix(r.Notes[0], ": .") {
+		t.Errorf("notes: %q, want %q", r.Notes, want)
+	}
 }
 
 func TestATypeThatHoldsAllPodsIsFoundAmongManyThatSeemCheaperAndDoNot(t *testing.T) {
@@ -222,8 +253,8 @@ func TestNoTypeIsCheaperThanTheHomogeneousBill(t *testing.T) {
 		for i := range in.Flavors {
 			one := *all
 			one.in.Flavors = in.Flavors[i : i+1]
-			bill, ok := one.hold(&mix)
-			if ok && (r.Homogeneous == nil || bill.PerHour < r.Homogeneous.PerHour) {
+			bill, unplaceable := one.hold(&mix)
+			if len(unplaceable) == 0 && (r.Homogeneous == nil || bill.PerHour < r.Homogeneous.PerHour) {
 				t.Fatalf("machines of %s cost %d, the homogeneous bill is %+v", in.Flavors[i].Name, bill.PerHour, r.Homogeneous)
 			}
 		}

@@ -2,8 +2,10 @@ package audit
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/utils/ptr"
@@ -11,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // mostTypes is the maximum number of instance types for which machines are planned.
@@ -18,17 +21,21 @@ const mostTypes = 4
 
 // homogeneous returns the cheapest bill found if all machines that are bought are of one instance
 // type: what the default scheduler and an autoscaler with one node group need if they pack as well
-// as the planner. It returns false if no type holds all pods that the mix holds. Nodes that stay in
+// as the planner. found is false if no type holds all pods that the mix holds. Nodes that stay in
 // the mix stay here too.
 //
 // It plans at most [mostTypes] types. Types whose machines hold any one of the pods come first, then
 // those with the lowest bounds, ties by name. It leaves out types that cannot be cheaper. Cost: one
 // plan of [purchase.Supercargo] for each, with the flavors of one type, several at a time.
-func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
+//
+// missing says, as sentences, why none was found; empty if one was, if there is no type, or if the audit was stopped.
+func (c *scene) homogeneous(m *mix) (best Bill, found bool, missing string) {
 	types := c.types(m)
+	all := len(types)
 	types = types[:min(len(types), mostTypes)]
 	var mu sync.Mutex
 	at := 0 // of the best
+	var lacking purchase.Unplaceable
 	each(len(types), func(i int) {
 		mu.Lock()
 		costlier := found && types[i].bound > best.PerHour
@@ -38,26 +45,46 @@ func (c *scene) homogeneous(m *mix) (best Bill, found bool) {
 		}
 		one := *c
 		one.in.Flavors = types[i].flavors
-		bill, ok := one.hold(m)
-		if !ok {
-			return
-		}
+		bill, unplaceable := one.hold(m)
 		mu.Lock()
 		defer mu.Unlock()
+		switch {
+		case len(unplaceable) > 0 && i == 0:
+			lacking = unplaceable[0]
+			return
+		case len(unplaceable) > 0:
+			return
+		}
 		if !found || cmp.Or(cmp.Compare(bill.PerHour, best.PerHour), cmp.Compare(i, at)) < 0 {
 			best, found, at = bill, true, i
 		}
 	})
-	return best, found && !c.stopped()
+	switch {
+	case c.stopped() || all == 0:
+		return best, false, ""
+	case !found:
+		return best, false, noType(all, len(types), types[0].name, lacking)
+	}
+	return best, true, ""
 }
 
-// hold plans machines for the pods that the mix holds, and returns false if some fit on none.
-func (c *scene) hold(m *mix) (Bill, bool) {
+// noType says that no type holds all pods, and why the first one does not.
+func noType(types, planned int, first string, lacking purchase.Unplaceable) string {
+	none := fmt.Sprintf("none of the %s for sale", plural.Count(types, "type"))
+	if planned < types {
+		none = fmt.Sprintf("none of the %d types that were planned, of %d for sale,", planned, types)
+	}
+	return fmt.Sprintf("There is no cost on machines of one type, because %s holds all pods: %s does not hold pod %s, for example: %s.",
+		none, first, lacking.Pod, strings.TrimSuffix(lacking.Reason, "."))
+}
+
+// hold plans machines for the pods that the mix holds, and returns those that fit on none.
+func (c *scene) hold(m *mix) (Bill, []purchase.Unplaceable) {
 	r := purchase.Supercargo(c.request(m.stays, nil))
 	if len(r.Unplaceable) > 0 {
-		return Bill{}, false
+		return Bill{}, r.Unplaceable
 	}
-	return c.mixOf(r, m.stays).bill, true
+	return c.mixOf(r, m.stays).bill, nil
 }
 
 // instanceType is an instance type for sale.

@@ -284,6 +284,12 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	mixed := of(xlarge("a"), xlarge("b"), fixtures.CloudNode("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c", image("tool")))
 	archs := say(mixed)
 	multiArch := say(of(xlarge("a"), fixtures.CloudNode("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("p", "a"), web("q", "c")))
+	manyTypes := of(fixtures.CloudNode("c", "m6g.xlarge", labelled(corev1.LabelArchStable, "arm64"))).with(web("q", "c", image("tool")))
+	for i := range 5 { // more types than are planned
+		manyTypes.Nodes = append(manyTypes.Nodes, fixtures.CloudNode(fmt.Sprint("n", i), fmt.Sprint("t", i), price("0.1")))
+		manyTypes.with(web(fmt.Sprint("p", i), fmt.Sprint("n", i)))
+	}
+	manyArchs := say(manyTypes)
 	wider := func(pods ...corev1.Pod) string {
 		return say(of(xlarge("a")).with(pods...).but(func(s *scene) { s.InstanceTypes = []string{"m5.large", "m6g.large"} }))
 	}
@@ -401,6 +407,9 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"by moving pods alone", base, unpriced},
 		{"on machines of one type", base, control},
 		{"with bought machines of one type", control, base},
+		{"There is no cost on machines of one type, because %s holds all pods: %s does not hold pod %s, for example: %s.", archs, multiArch},
+		{"none of the %s for sale", archs, multiArch},
+		{"none of the %d types that were planned, of %d for sale,", manyArchs, archs},
 		{"on the cheapest machines found", base, unpriced},
 		{"lower bound of any machines", base, unpriced},
 		{"Requested: %s of CPU, %s of memory, %s of pods.", base, unpriced},
