@@ -41,7 +41,8 @@ type Input struct {
 	// Claims are the PersistentVolumeClaims of the pod's namespace, by name. Those that the pod does not mount may be
 	// omitted.
 	Claims map[string]*corev1.PersistentVolumeClaim
-	// Nodes are the nodes of the cluster, by name.
+	// Nodes are the nodes of the cluster, by name. Besides that of the pod, those that are not ready, are cordoned or have no
+	// agent that has reported may be omitted.
 	Nodes map[string]*corev1.Node
 }
 
@@ -134,7 +135,7 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	}
 	var v Verdict
 	if len(made.Spec.Containers) != len(wanted.Spec.Containers) || len(made.Spec.InitContainers) != len(wanted.Spec.InitContainers) {
-		v.refuse(v1alpha1.MigrationReasonPodChanged, "an admission webhook adds containers to the new pod: exempt pods with the label %s from it", v1alpha1.LabelMigration)
+		v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so", v1alpha1.LabelMigration)
 		return v.Refusals, nil
 	}
 	for i := range wanted.Spec.Containers {
@@ -144,7 +145,7 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
 		}
 		if got.Image != want.Image {
-			v.refuse(v1alpha1.MigrationReasonPodChanged, "an admission webhook changes the image of the new pod from %s to %s: exempt pods with the label %s from it",
+			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so",
 				want.Image, got.Image, v1alpha1.LabelMigration)
 		}
 	}

@@ -184,8 +184,8 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			in.TargetNode = "b"
 			in.Nodes["b"] = fixtures.AbleNode("b", func(n *capability.Node) { n.Arch = "arm64" })
 		}, "TargetUnsuitable", "arm64"},
-		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "TargetUnsuitable", "no other node"},
-		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "TargetUnsuitable", "no agent runs on node b"},
+		{"no other node", func(in *Input) { delete(in.Nodes, "b") }, "TargetUnsuitable", "no other node is ready"},
+		{"no other node that can", func(in *Input) { in.Nodes["b"].Annotations = nil }, "TargetUnsuitable", "no agent has reported on node b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := movableInput()

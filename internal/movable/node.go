@@ -55,7 +55,7 @@ func backendFor(method v1alpha1.MigrationMethod, can capability.Node) v1alpha1.M
 func able(node *corev1.Node) (capability.Node, error) {
 	text := node.Annotations[v1alpha1.AnnotationCapability]
 	if text == "" {
-		return capability.Node{}, fmt.Errorf("no agent runs on node %s: run the DaemonSet of manifests/agent there", node.Name)
+		return capability.Node{}, fmt.Errorf("no agent has reported on node %s: run the DaemonSet of manifests/agent there", node.Name)
 	}
 	can, err := capability.ParseNode(text)
 	if err != nil {
@@ -86,7 +86,7 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	why := "there is no other node"
+	why := ""
 	for _, name := range names {
 		if name == source.Name {
 			continue
@@ -96,6 +96,10 @@ func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Req
 			return
 		}
 		why = fmt.Sprintf("node %s %v", name, err)
+	}
+	if why == "" {
+		v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "no other node is ready, accepts pods and has an agent that has reported")
+		return
 	}
 	v.refuse(v1alpha1.MigrationReasonTargetUnsuitable, "no other node is a possible target: %s", why)
 }
