@@ -34,7 +34,8 @@ type ExchangeConfig struct {
 	Patience time.Duration
 	// Limit is how many machines may be drained in total; 0 means unlimited.
 	Limit int
-	// Calls is how often the buyer may be called; 0 means [DefaultCalls].
+	// Calls is how often the buyer may be called; 0 means [DefaultCalls]. It is not called again after [MostFutile] calls
+	// in a row of which none led to an exchange that pays.
 	Calls int
 	// Planned is what is done in addition. Its nodes are released, and the room and machines that it uses are not
 	// available for exchanges.
@@ -46,6 +47,8 @@ const (
 	DefaultMargin = 0.15
 	// DefaultCalls is the default of [ExchangeConfig.Calls].
 	DefaultCalls = 64
+	// MostFutile is how often in a row the buyer is called without success.
+	MostFutile = 24
 )
 
 // Buyer returns machines to buy such that every pod has a place: on one of them (listed in the Pods of the purchase) or
@@ -127,6 +130,7 @@ type exchanger struct {
 	emptied      int
 	tries        int                   // remaining sets to try
 	calls        int                   // remaining calls of the buyer
+	futile       int                   // calls in a row without success
 	answers      map[string]answer     // of the buyer
 	unprofitable map[string]bool       // sets that did not pay
 	added        map[int][]cluster.Pod // to nodes, by index in the state

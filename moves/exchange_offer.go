@@ -153,6 +153,7 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 	if !a.pays(x.c.Margin) {
 		return nil, lengthened
 	}
+	x.futile = 0
 	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
 }
 
@@ -216,10 +217,11 @@ func (x *exchanger) ask(t *trial, flavors []cluster.Flavor) answer {
 	if a, ok := x.answers[key.String()]; ok && x.rules.tracker == nil && (!a.ok || x.within(a.buy, flavors)) {
 		return a
 	}
-	if x.calls == 0 {
+	if x.calls == 0 || x.futile == MostFutile {
 		return answer{}
 	}
 	x.calls--
+	x.futile++
 	var a answer
 	a.buy, a.moves, a.ok = x.buy(slices.Clone(t.left), x.view(t), slices.Clone(flavors), x.spare)
 	x.answers[key.String()] = a

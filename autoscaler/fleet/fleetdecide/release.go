@@ -249,8 +249,9 @@ const exchangeEffort = 400_000
 
 // buyer plans the machines of an exchange like those for pending pods.
 func buyer(s *cluster.State, o FleetOptions, options purchase.MixOptions) moves.Buyer {
+	common := o.request(s, nil, nil, nil, options)
 	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
-		r := o.request(s, nil, nil, nil, options)
+		r := common
 		classes := map[class.Class]bool{}
 		for i := range pods {
 			r.Pods = append(r.Pods, purchase.PodOf(&pods[i]))
