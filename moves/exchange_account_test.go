@@ -170,7 +170,7 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 		s.Nodes = append(s.Nodes, node(fmt.Sprintf("n%02d", i), service(fmt.Sprintf("p%02d", i), 6, 6)))
 	}
 	s.Flavors = []cluster.Flavor{flavor("small", 6, 6, 20), flavor("dear", 6, 6, 1000)}
-	for calls, most := range map[int]int{0: DefaultCalls, 7: 7} {
+	for calls, most := range map[int]int{0: MostFutile, 7: 7} {
 		asked := 0
 		c := day
 		c.Calls = calls
@@ -181,6 +181,17 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 		if asked != most {
 			t.Errorf("%d calls allowed: asked %d times, want %d", calls, asked, most)
 		}
+	}
+	// After an exchange that pays, it is asked again.
+	asked := 0
+	Exchange(s, day, func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
+		if asked++; asked == MostFutile {
+			return thrifty(pods, nodes, flavors, most)
+		}
+		return nil, nil, false
+	})
+	if want := 2 * MostFutile; asked != want {
+		t.Errorf("asked %d times although call %d led to an exchange, want %d", asked, MostFutile, want)
 	}
 	// If even a machine without waste would not pay, the buyer is not called.
 	s.Flavors = []cluster.Flavor{flavor("dear", 6, 6, 1000), flavor("tiny", 1, 1, 1)}

@@ -99,6 +99,28 @@ func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 	})
 }
 
+func TestTheLowerBoundIsComputedWithDecisionsAndWhenItIsOld(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	bound := func(when, want string) {
+		t.Helper()
+		if got := m.fleet("f").Status.Cost.LowerBoundDollarsPerHour; got != want {
+			t.Errorf("%s, the lower bound is %s, want %s", when, got, want)
+		}
+	}
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(2*minute, "f")
+	bound("with the decision to buy a machine", "0.10")
+	m.flavor("small").MicroDollarsPerHour = 50_000
+	m.run(5*minute, "f")
+	bound("minutes after machines have become cheaper", "0.10")
+	m.run(10*minute, "f")
+	bound("ten minutes later", "0.05")
+	m.flavor("small").MicroDollarsPerHour = 70_000
+	m.add(testPod("q", 3000, 1024, time.Hour))
+	m.run(2*minute, "f")
+	bound("with the decision to buy another machine at a new price", "0.14")
+}
+
 // TestAFleetOfMoreFlavorsThanItsStatusListsContinues also checks that it remembers what it learned about the others.
 func TestAFleetOfMoreFlavorsThanItsStatusListsContinues(t *testing.T) {
 	var flavors []provider.Flavor

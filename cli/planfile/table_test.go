@@ -25,3 +25,19 @@ func TestOneMoreOfAListIsSingular(t *testing.T) {
 		}
 	}
 }
+
+func TestIgnoredObjectsAreCountedByKind(t *testing.T) {
+	for want, others := range map[string]map[string]int{
+		"": nil,
+		"\nIgnored objects that are not pods: 1 Node.\n":                               {"Node": 1},
+		"\nIgnored objects that are not pods: 2 Deployments, 1 Node and 3 Services.\n": {"Service": 3, "Node": 1, "Deployment": 2},
+	} {
+		var b strings.Builder
+		if err := (Document{Others: others}).WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(b.String(), "there is.\n"); got != want {
+			t.Errorf("%v: it ends with %q, want %q", others, got, want)
+		}
+	}
+}
