@@ -686,11 +686,16 @@ type FlavorStatus struct {
 	// +optional
 	BackOffUntil *metav1.Time `json:"backOffUntil,omitempty"`
 
-	// message explains why no machine of the flavor can be bought, or what endangers the pods
-	// on its machines.
+	// message explains why no machine of the flavor can be bought.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// warning explains what endangers the pods on the machines of the flavor, which are bought
+	// nevertheless.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Warning string `json:"warning,omitempty"`
 }
 
 // SeenMachine contains the resources of an observed machine that pods could use.

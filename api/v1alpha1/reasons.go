@@ -288,7 +288,8 @@ const (
 	// PoolReasonDrained means that the pool has decided to drain workers.
 	// +event=Normal
 	PoolReasonDrained = "Drained"
-	// PoolReasonNotResponding means that the manager does not respond.
+	// PoolReasonNotResponding means that the manager does not respond, that its response is invalid,
+	// or that it could not be queried.
 	// +event=Warning
 	// +condition=Connected=False
 	PoolReasonNotResponding = "NotResponding"
@@ -309,7 +310,7 @@ const (
 	// discarded.
 	// +event=Normal
 	PoolReasonQueueReplaced = "QueueReplaced"
-	// PoolReasonRelearned means that tasks have changed, and their data is learned again.
+	// PoolReasonRelearned means that the runtimes of tasks have changed, and are learned again.
 	// +event=Normal
 	PoolReasonRelearned = "Relearned"
 	// PoolReasonTasksTooLarge means that tasks are waiting that fit on no worker.
@@ -338,18 +339,23 @@ const (
 	// +condition=Ready=False
 	PoolReasonNotResized = "NotResized"
 	// PoolReasonInvalidSpec means that a field of the pool is invalid.
+	// +event=Warning
 	// +condition=Ready=False
 	PoolReasonInvalidSpec = "InvalidSpec"
-	// PoolReasonInvalidTemplate means that the API server refuses the pods of the template.
+	// PoolReasonInvalidTemplate means that the template of the pool is invalid.
+	// +event=Warning
 	// +condition=Ready=False
 	PoolReasonInvalidTemplate = "InvalidTemplate"
 	// PoolReasonResizeFailed means that the last decision could not be carried out.
+	// +event=Warning
 	// +condition=Ready=False
 	PoolReasonResizeFailed = "ResizeFailed"
 	// PoolReasonNodeFleetMissing means that `worker.nodeFleet` names no NodeFleet.
+	// +event=Warning
 	// +condition=Ready=False
 	PoolReasonNodeFleetMissing = "NodeFleetMissing"
 	// PoolReasonNoFlavors means that the NodeFleet has no flavor for the pool.
+	// +event=Warning
 	// +condition=Ready=False
 	PoolReasonNoFlavors = "NoFlavors"
 	// PoolReasonResponding means that the manager responds.
@@ -358,13 +364,14 @@ const (
 	// PoolReasonWithinLimits means that no task waits because of a limit.
 	// +condition=Limited=False
 	PoolReasonWithinLimits = "WithinLimits"
-	// PoolReasonLimitReached means that tasks wait, and the pool has `limits.max` workers.
+	// PoolReasonLimitReached means that tasks wait that justify more workers than `limits.max`.
 	// +condition=Limited=True
 	PoolReasonLimitReached = "LimitReached"
 	// PoolReasonRequestsMatchUsage means that no category requests far more than its tasks use.
 	// +condition=Overstated=False
 	PoolReasonRequestsMatchUsage = "RequestsMatchUsage"
-	// PoolReasonNotMeasured means that the manager does not report what tasks have used.
+	// PoolReasonNotMeasured means that the manager does not report what tasks have used, or that the
+	// pool has not seen enough of them.
 	// +condition=Overstated=False
 	PoolReasonNotMeasured = "NotMeasured"
 	// PoolReasonWorkersReady means that no worker is late.
@@ -681,7 +688,7 @@ const (
 
 // Reasons of MachineProfiles and of the nodes that are probed.
 const (
-	// ProfileReasonWouldProbe means that in mode `Observe`, a node would be probed.
+	// ProfileReasonWouldProbe means that a node could be probed, in mode `Observe` or during a pause.
 	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonWouldProbe = "WouldProbe"
@@ -714,11 +721,13 @@ const (
 	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonNodeGone = "NodeGone"
-	// ProfileReasonNotActing means that a probe is cancelled, because `--probing` is not `Act`.
+	// ProfileReasonNotActing means that a probe is cancelled, because `--probing` is not
+	// `Act`, or Supercargo is paused.
 	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonNotActing = "NotActing"
-	// ProfileReasonOtherHardware means that a probe is cancelled, because the node has other hardware.
+	// ProfileReasonOtherHardware means that a probe is cancelled, because the node has or reports other
+	// hardware.
 	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonOtherHardware = "OtherHardware"
@@ -730,7 +739,8 @@ const (
 	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonPodsPending = "PodsPending"
-	// ProfileReasonTooManyProbes means that the maximum number of other machine types are being probed.
+	// ProfileReasonTooManyProbes means that the maximum number of other machine types have a probe or a
+	// reserved node.
 	// A node that was reserved is free again.
 	// +event=Normal
 	// +condition=Probed=False
@@ -743,7 +753,7 @@ const (
 	// discarded.
 	// +event=Normal
 	ProfileReasonHardwareChanged = "HardwareChanged"
-	// ProfileReasonModelsInvalid means that `status.models` is invalid. The models are learned again.
+	// ProfileReasonModelsInvalid means that `status.models` was edited. The learned models replace it.
 	// +event=Warning
 	ProfileReasonModelsInvalid = "ModelsInvalid"
 	// ProfileReasonLearned means that `status.models` predicts energy and runtime.
@@ -765,6 +775,7 @@ const (
 	// +condition=Learned=False
 	ProfileReasonInsufficientSamples = "InsufficientSamples"
 	// ProfileReasonHardwareUnknown means that no node agent reports the hardware.
+	// +event=Normal
 	// +condition=Probed=False
 	ProfileReasonHardwareUnknown = "HardwareUnknown"
 	// ProfileReasonBackingOff means that probes have failed, and the next one starts later.

@@ -468,7 +468,8 @@ type WorkerCounts struct {
 	Pods int32 `json:"pods"`
 
 	// connected is the number of workers that are connected to the manager, including those of
-	// other origin.
+	// other origin. While the manager does not answer, the number is that of its last answer, as
+	// are foreign and starting.
 	Connected int32 `json:"connected"`
 
 	// foreign is the number of connected workers that do not belong to the pool.
@@ -611,10 +612,12 @@ type WorkerDecision struct {
 	Waiting int32 `json:"waiting"`
 
 	// waitingThen is the number of tasks that were expected to wait at the end of the
-	// initialization time without this decision.
+	// initialization time without this decision. Tasks that do not justify a worker are not
+	// included: those that fit no worker, and those whose category must be measured first.
 	WaitingThen int32 `json:"waitingThen"`
 
-	// expectedReady is the expected time until the created workers are connected.
+	// expectedReady is the expected time until the created workers are connected. It is not set
+	// if not all could be created.
 	// +optional
 	ExpectedReady *metav1.Duration `json:"expectedReady,omitempty"`
 

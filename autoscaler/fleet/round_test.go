@@ -280,8 +280,8 @@ func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(5*minute, "f")
 	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; hasty 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
-	if got := m.fleet("f").Status.Flavors[0].Message; got != hasty.Warning {
-		t.Errorf("the status of the flavor says %q", got)
+	if got := m.fleet("f").Status.Flavors[0]; got.Warning != hasty.Warning || got.Message != "" {
+		t.Errorf("the status of the flavor says %+v", got)
 	}
 	close(said.Events)
 	warned := 0

@@ -70,7 +70,8 @@ func flavorRows(seen *observation) []v1alpha1.FlavorStatus {
 			s = *before
 		}
 		s.Machines, s.Min, s.Max = int32(seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
-		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), conditions.MaxMessage)
+		s.MaxPods, s.Arch = f.MaxPods, f.Labels[corev1.LabelArchStable]
+		s.Message, s.Warning = clip.Bytes(f.Problem, conditions.MaxMessage), clip.Bytes(f.Warning, conditions.MaxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		switch {
@@ -365,7 +366,7 @@ const (
 // cheapest first, then the rest; ties by name. It may reorder all.
 func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
 	size := func(f *v1alpha1.FlavorStatus) int {
-		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message)
+		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message) + len(f.Warning)
 	}
 	total, unused := 0, 0
 	for i := range all {

@@ -76,7 +76,7 @@ func (rc *reconciliation) sweep(ctx context.Context) error {
 			continue
 		}
 		if p.Status.Phase == corev1.PodFailed {
-			rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkerFailed, v1alpha1.ActionReplace, fmt.Sprintf("pod %s failed: %s %s", name, p.Status.Reason, p.Status.Message))
+			rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkerFailed, v1alpha1.ActionReplace, joined(": ", "pod "+name+" failed", p.Status.Reason, p.Status.Message))
 		}
 		if err := rc.remove(ctx, p); err != nil {
 			return fmt.Errorf("delete terminated pod %s: %w", name, err)

@@ -139,12 +139,12 @@ func TestATaskThatNoWorkerHoldsIsNamedInTheStatus(t *testing.T) {
 	m.Put(answers(1795334232, 3, 0, []string{task(1, "giant", 16, ""), task(2, "giant", 16, ""), task(3, "split", 1, "")}, nil))
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	p := b.evaluate()
-	const says = "2 tasks of category giant: needs 16 cores, but the largest worker has 4"
+	const says = "2 tasks of category giant: a task needs 16 cores, but the largest worker has 4"
 	b.expect(v1alpha1.PoolLimited, metav1.ConditionTrue, "TasksTooLarge")
 	if !b.told("TasksTooLarge " + says) {
 		t.Error("no Event names it")
 	}
-	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "needs 16 cores, but the largest worker has 4" || len(b.pods()) != 1 {
+	if c := p.Status.Categories[0]; c.Name != "giant" || c.Unplaceable != "a task needs 16 cores, but the largest worker has 4" || len(b.pods()) != 1 {
 		t.Errorf("category %+v and %d workers, want it named and one worker for the other", c, len(b.pods()))
 	}
 	if b.evaluate(); b.told("TasksTooLarge") {

@@ -148,7 +148,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 		why = refusal{v1alpha1.PoolReasonInvalidTemplate, fault.Error()}
 	}
 	if why.message != "" {
-		rc.notReady(why.reason, why.message)
+		rc.refuse(why)
 		return nil
 	}
 	if err := rc.observe(ctx); err != nil {
@@ -160,7 +160,7 @@ func (rc *reconciliation) run(ctx context.Context) error {
 	}
 	rc.decision, rc.memory.decided, err = workerdecide.Decide(config, rc.seen, before, rc.now)
 	if err != nil {
-		rc.notReady(v1alpha1.PoolReasonInvalidSpec, err.Error())
+		rc.refuse(refusal{v1alpha1.PoolReasonInvalidSpec, err.Error()})
 		return nil
 	}
 	rc.record()
@@ -171,6 +171,9 @@ func (rc *reconciliation) run(ctx context.Context) error {
 	done, err := rc.act(ctx, template, &config)
 	if err != nil {
 		rc.notReady(v1alpha1.PoolReasonResizeFailed, err.Error())
+		if d := rc.pool.Status.LastDecision; rc.decision.Add > 0 {
+			d.ExpectedReady = nil // not all workers were created
+		}
 		if done == 0 {
 			rc.memory.decided.Resized = before.Resized
 			keepResized(&rc.pool.Status, before.Resized)

@@ -125,7 +125,7 @@ func keepCategory(c *workerdecide.Category, unplaceable []workerdecide.Unplaceab
 		out.MeanRuntime = new(rounded(c.Mean()))
 	}
 	for _, u := range unplaceable {
-		if u.Category == c.Name {
+		if u.Category == c.Name && out.Unplaceable == "" {
 			out.Unplaceable = clip.Bytes(u.Reason, conditions.MaxMessage)
 		}
 	}

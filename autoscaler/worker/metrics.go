@@ -45,13 +45,15 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 // publish sets the gauges of a pool.
 func (rc *reconciliation) publish() {
 	s, namespace, name := &rc.pool.Status, rc.pool.Namespace, rc.pool.Name
-	metricShortage.WithLabelValues(namespace, name).Set(float64(rc.decision.ShortageMilliCores) / 1000)
-	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(rc.decision.TasksWaiting))
-	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(rc.decision.TasksRunning))
+	if rc.decision.Read { // else those of the last reading stay
+		metricShortage.WithLabelValues(namespace, name).Set(float64(rc.decision.ShortageMilliCores) / 1000)
+		metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(rc.decision.TasksWaiting))
+		metricTasks.WithLabelValues(namespace, name, "running").Set(float64(rc.decision.TasksRunning))
+		metricLost.WithLabelValues(namespace, name).Set(float64(rc.decision.WorkersLost))
+	}
 	metricWorkers.WithLabelValues(namespace, name, "connected").Set(float64(s.Workers.Connected))
 	metricWorkers.WithLabelValues(namespace, name, "starting").Set(float64(s.Workers.Starting))
 	metricWorkers.WithLabelValues(namespace, name, "draining").Set(float64(s.Workers.Draining))
-	metricLost.WithLabelValues(namespace, name).Set(float64(rc.decision.WorkersLost))
 	for i := range s.InitTimes {
 		metricInit.WithLabelValues(namespace, name, s.InitTimes[i].Flavor).Set(s.InitTimes[i].Mean.Seconds())
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,10 +135,15 @@ func trouble(p *corev1.Pod) string {
 	}
 	for i := range p.Status.ContainerStatuses {
 		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			return w.Reason + ": " + w.Message
+			return joined(": ", w.Reason, w.Message)
 		}
 	}
 	return ""
+}
+
+// joined joins the texts that are not empty.
+func joined(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), by)
 }
 
 // connect finds the manager, its password and its TLS configuration.
@@ -242,6 +248,7 @@ func ask(ctx context.Context, m workqueue.Manager) (*workerdecide.Reading, error
 	if r.Queue, err = m.Queue(ctx); err != nil {
 		return nil, err // the other queries would only time out too
 	}
+	r.Queue.Project = clipTo(r.Queue.Project, mostOfProject) // as the status has it, to which it is compared
 	var errs [3]error
 	r.Tasks, errs[0] = m.Tasks(ctx)
 	r.Workers, errs[1] = m.Workers(ctx)

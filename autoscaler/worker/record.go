@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,11 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
@@ -25,12 +26,23 @@ func (rc *reconciliation) notReady(reason, message string) {
 	rc.report.Event(corev1.EventTypeWarning, reason, v1alpha1.ActionWait, message)
 }
 
+// refuse sets the condition Ready to false for a pool for which no decision is possible. Its other conditions are of an
+// earlier reconciliation, and are removed.
+func (rc *reconciliation) refuse(why refusal) {
+	for _, unknown := range []string{v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
+		meta.RemoveStatusCondition(&rc.pool.Status.Conditions, unknown)
+	}
+	rc.notReady(why.reason, why.message)
+}
+
 // record updates the status with the observation and the decision.
 func (rc *reconciliation) record() {
 	s, d := &rc.pool.Status, &rc.decision
 	s.Phase = v1alpha1.WorkerPhase(d.Phase)
-	s.Workers = v1alpha1.WorkerCounts{
-		Pods: int32(len(rc.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Starting: int32(d.Coming), Draining: int32(d.Leaving),
+	s.Workers.Pods, s.Workers.Draining = int32(len(rc.seen.Pods)), int32(d.Leaving)
+	if d.Read { // else those of the last reading stay
+		s.Workers.Connected, s.Workers.Foreign, s.Workers.Starting = int32(d.Connected), int32(d.Foreign), int32(d.Coming)
+		s.ShortageCores = inCores(d.ShortageMilliCores)
 	}
 	keep(s, &rc.memory.decided, d.Unplaceable)
 	if rc.observes() {
@@ -68,19 +80,26 @@ func (rc *reconciliation) recordManager() {
 	}
 	rc.report.Condition(v1alpha1.PoolConnected, true, v1alpha1.PoolReasonResponding, message)
 	q := &v1alpha1.WorkQueueStatus{
-		Address: rc.client.Address, Project: clipTo(r.Queue.Project, 253), Waiting: int32(r.Queue.Waiting), Running: int32(r.Queue.Running), Done: r.Queue.Done, WorkersLost: r.Queue.WorkersLost,
+		Address: rc.client.Address, Project: r.Queue.Project, Waiting: int32(r.Queue.Waiting), Running: int32(r.Queue.Running), Done: r.Queue.Done, WorkersLost: r.Queue.WorkersLost,
 	}
 	if !r.Queue.Started.IsZero() {
 		q.Started = new(metav1.NewTime(r.Queue.Started))
 	}
-	s.Queue, s.ShortageCores = q, inCores(rc.decision.ShortageMilliCores)
+	s.Queue = q
 	if rc.decision.QueueReplaced {
-		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonQueueReplaced, v1alpha1.ActionLearn, fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
+		text := "the manager has a new queue"
+		if q.Started != nil {
+			text += ", which began at " + r.Queue.Started.Format("2006-01-02 15:04:05 MST")
+		}
+		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonQueueReplaced, v1alpha1.ActionLearn, text+": runtimes learned from the previous one are discarded")
 	}
 	if len(rc.decision.Relearned) > 0 {
-		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonRelearned, v1alpha1.ActionLearn, "the runtimes or resources of tasks have changed and are learned again: "+strings.Join(rc.decision.Relearned, ", "))
+		rc.report.Event(corev1.EventTypeNormal, v1alpha1.PoolReasonRelearned, v1alpha1.ActionLearn, "the runtimes of tasks have changed and are learned again: "+strings.Join(rc.decision.Relearned, ", "))
 	}
 }
+
+// mostOfProject is the maximum length in bytes of the name of a project in the status.
+const mostOfProject = 253
 
 func clipTo(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
@@ -89,7 +108,7 @@ func clipTo(text string, most int) string {
 // recordLimits records whether tasks wait because of a limit.
 func (rc *reconciliation) recordLimits() {
 	d := &rc.decision
-	if rc.seen.Reading == nil || d.Held {
+	if !d.Read || d.Held {
 		return // it is unknown which tasks wait
 	}
 	var large []string
@@ -100,8 +119,12 @@ func (rc *reconciliation) recordLimits() {
 	case text != "":
 		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonTasksTooLarge, text)
 		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonTasksTooLarge, v1alpha1.ActionWait, text)
-	case d.WaitingThen > 0 && len(rc.seen.Pods)+d.Add >= int(rc.pool.Spec.Limits.Max):
-		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonLimitReached, fmt.Sprintf("%s will wait when new workers could start, and the pool has, or is to have, its maximum of %s", plural.Count(d.WaitingThen, "task"), plural.Count(rc.pool.Spec.Limits.Max, "worker")))
+	case d.Limited && len(rc.seen.Pods)+d.Add >= int(rc.pool.Spec.Limits.Max):
+		least := ""
+		if d.Uncounted > 0 {
+			least = "at least "
+		}
+		rc.report.Condition(v1alpha1.PoolLimited, true, v1alpha1.PoolReasonLimitReached, fmt.Sprintf("%s%s will wait when new workers could start, and the pool has, or is to have, its maximum of %s", least, plural.Count(d.WaitingThen, "task"), plural.Count(rc.pool.Spec.Limits.Max, "worker")))
 	default:
 		rc.report.Condition(v1alpha1.PoolLimited, false, v1alpha1.PoolReasonWithinLimits, "no task waits because of a limit")
 	}
@@ -110,7 +133,7 @@ func (rc *reconciliation) recordLimits() {
 // recordOverstated records for which tasks far more is reserved than they use. The Event is not repeated for the same
 // categories, even if the figures change.
 func (rc *reconciliation) recordOverstated() {
-	if rc.seen.Reading == nil || rc.decision.Held {
+	if !rc.decision.Read || rc.decision.Held {
 		return // no new information
 	}
 	var names, texts []string
@@ -120,8 +143,11 @@ func (rc *reconciliation) recordOverstated() {
 	}
 	if len(names) == 0 {
 		reason, text := v1alpha1.PoolReasonNotMeasured, "the manager reports the resource usage of no category"
-		if slices.ContainsFunc(rc.memory.decided.Categories, func(c workerdecide.Category) bool { return c.Used != (estimate.Resources{}) }) {
-			reason, text = v1alpha1.PoolReasonRequestsMatchUsage, "no category uses far less than is allocated to it"
+		switch rc.decision.UseKnown {
+		case workerdecide.UseOfTooFew:
+			text = fmt.Sprintf("no category can be assessed yet: one of its tasks must be listed, and %d must end, while the pool observes the manager", workerdecide.EnoughEnded)
+		case workerdecide.UseCompared:
+			reason, text = v1alpha1.PoolReasonRequestsMatchUsage, fmt.Sprintf("no category of which %d or more tasks have ended uses far less than is allocated to it", workerdecide.EnoughEnded)
 		}
 		rc.report.Condition(v1alpha1.PoolOverstated, false, reason, text)
 		return
@@ -131,41 +157,40 @@ func (rc *reconciliation) recordOverstated() {
 	rc.report.EventAbout(strings.Join(names, " "), corev1.EventTypeNormal, v1alpha1.PoolReasonRequestsExceedUsage, v1alpha1.ActionMeasure, text)
 }
 
-// unmanaged maps managers that have been silent for long to the reason and message of the condition Degraded.
-var unmanaged = map[workerdecide.Silence]struct{ reason, what string }{
-	workerdecide.Unreachable: {v1alpha1.PoolReasonManagerUnreachable, "the manager does not answer; its workers are kept, since they may run tasks"},
-	workerdecide.Unusable:    {v1alpha1.PoolReasonManagerResponseInvalid, "the manager's answers are invalid; its workers are kept, since they may run tasks"},
-	workerdecide.NotAsked:    {v1alpha1.PoolReasonManagerNotQueried, "the manager cannot be queried; its workers are kept, since they may run tasks"},
+// unmanaged maps managers that have been silent for long to the reason of the condition Degraded.
+var unmanaged = map[workerdecide.Silence]string{
+	workerdecide.Unreachable: v1alpha1.PoolReasonManagerUnreachable,
+	workerdecide.Unusable:    v1alpha1.PoolReasonManagerResponseInvalid,
+	workerdecide.NotAsked:    v1alpha1.PoolReasonManagerNotQueried,
 }
 
 // recordDegraded records what is wrong with the pool: a manager that has been silent for long, or workers that do not
 // start. A manager that is gone is no fault, because its workflow has ended.
 func (rc *reconciliation) recordDegraded() {
-	if of, silent := unmanaged[rc.decision.Silent]; silent {
-		rc.report.Condition(v1alpha1.PoolDegraded, true, of.reason, of.what+": "+rc.seen.Fault)
-		rc.report.EventAbout(of.reason, corev1.EventTypeWarning, of.reason, v1alpha1.ActionWait, of.what+": "+rc.seen.Fault)
+	if reason, silent := unmanaged[rc.decision.Silent]; silent {
+		text := rc.decision.Silent.String() + "; its workers are kept, since they may run tasks: " + rc.seen.Fault
+		rc.report.Condition(v1alpha1.PoolDegraded, true, reason, text)
+		rc.report.EventAbout(reason, corev1.EventTypeWarning, reason, v1alpha1.ActionWait, text)
 		return
 	}
-	for _, of := range unmanaged {
-		delete(rc.report.Last, of.reason)
+	for _, reason := range unmanaged {
+		delete(rc.report.Last, reason)
 	}
 	rc.recordTrouble()
 }
 
-// recordTrouble records which workers are overdue.
+// recordTrouble records which workers are overdue. Whether workers connect is known only from a reading.
 func (rc *reconciliation) recordTrouble() {
-	const patience = 3 // initialisation times
-	init := rc.decision.InitTime
-	if init == 0 {
-		init = rc.pool.Spec.Scaling.ExpectedInitTime.Duration
+	if p := rc.overdue(); p != nil {
+		text := fmt.Sprintf("pod %s: %s", p.Name, cmp.Or(p.Trouble, "its container does not run"))
+		rc.report.Condition(v1alpha1.PoolDegraded, true, v1alpha1.PoolReasonWorkersNotReady, text)
+		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkersNotReady, v1alpha1.ActionWait, text)
+		return
 	}
-	for i := range rc.seen.Pods {
-		p := &rc.seen.Pods[i]
-		if p.Trouble == "" || p.Leaving || rc.now.Sub(p.Asked) < patience*init {
-			continue
+	if !rc.decision.Read {
+		if c := meta.FindStatusCondition(rc.pool.Status.Conditions, v1alpha1.PoolDegraded); c == nil || c.Reason != v1alpha1.PoolReasonWorkersDoNotConnect {
+			rc.report.Condition(v1alpha1.PoolDegraded, false, v1alpha1.PoolReasonWorkersReady, "no pod of a worker is overdue")
 		}
-		rc.report.Condition(v1alpha1.PoolDegraded, true, v1alpha1.PoolReasonWorkersNotReady, fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
-		rc.report.Event(corev1.EventTypeWarning, v1alpha1.PoolReasonWorkersNotReady, v1alpha1.ActionWait, fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
 		return
 	}
 	if names := rc.decision.Unconnected; len(names) > 0 {
@@ -175,6 +200,21 @@ func (rc *reconciliation) recordTrouble() {
 		return
 	}
 	rc.report.Condition(v1alpha1.PoolDegraded, false, v1alpha1.PoolReasonWorkersReady, "no worker is overdue")
+}
+
+// overdue returns a pod that should stay, and has not started or has a problem long after its creation; nil if there is
+// none.
+func (rc *reconciliation) overdue() *workerdecide.Pod {
+	const patience = 3 // initialisation times
+	init := cmp.Or(rc.decision.InitTime, rc.pool.Spec.Scaling.ExpectedInitTime.Duration)
+	for i := range rc.seen.Pods {
+		p := &rc.seen.Pods[i]
+		late := p.Trouble != "" || p.Started.IsZero()
+		if late && !p.Leaving && !slices.Contains(rc.decision.Drain, p.Name) && rc.now.Sub(p.Asked) >= patience*init {
+			return p
+		}
+	}
+	return nil
 }
 
 // recordDecision records the decision and its reason.
@@ -211,10 +251,12 @@ func onFlavor(name string) string {
 // connected, or those that it drained have left.
 func (rc *reconciliation) measure() {
 	d := rc.pool.Status.LastDecision
-	if d == nil || d.MeasuredReady != nil || d.Mode != v1alpha1.WorkerPoolAct || rc.seen.Reading == nil {
+	if d == nil || d.MeasuredReady != nil || d.Mode != v1alpha1.WorkerPoolAct {
 		return
 	}
-	if d.Add > 0 && rc.decision.Coming == 0 || len(d.Drain) > 0 && rc.decision.Leaving == 0 {
+	came := d.ExpectedReady != nil && rc.decision.Coming == 0 && len(rc.decision.Arrived) >= int(d.Add)
+	left := !slices.ContainsFunc(d.Drain, func(name string) bool { return rc.pods[name] != nil })
+	if d.Add > 0 && came || len(d.Drain) > 0 && left {
 		d.MeasuredReady = new(rounded(rc.now.Sub(d.Time.Time)))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/workerdecide"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // refusal is the reason why no decision is possible.
@@ -45,8 +47,11 @@ func (rc *reconciliation) config(ctx context.Context) (workerdecide.Config, refu
 			c.Flavors = append(c.Flavors, rc.flavor(f, reserved))
 		}
 	}
-	if len(c.Flavors) == 0 {
-		return c, refusal{v1alpha1.PoolReasonNoFlavors, fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors, or no flavors at all yet", fleet.Name)}, nil
+	switch {
+	case len(fleet.Status.Flavors) == 0:
+		return c, refusal{v1alpha1.PoolReasonNoFlavors, fmt.Sprintf("spec.worker.nodeFleet: the status of NodeFleet %s lists no flavors yet", fleet.Name)}, nil
+	case len(c.Flavors) == 0:
+		return c, refusal{v1alpha1.PoolReasonNoFlavors, fmt.Sprintf("spec.worker.flavors: the status of NodeFleet %s lists none of them", fleet.Name)}, nil
 	}
 	return c, refusal{}, nil
 }
@@ -78,7 +83,7 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 func (rc *reconciliation) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) workerdecide.Flavor {
 	out := workerdecide.Flavor{Name: f.Name, Trouble: f.Message}
 	if f.BackOffUntil != nil && f.BackOffUntil.After(rc.now) {
-		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its last machines did not become usable, or did not stay so"
+		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format(time.RFC3339) + ": its last machines did not become usable, or did not stay so"
 	}
 	if f.CPU == nil || f.Memory == nil {
 		out.Trouble = "the capacity of its machines is not known yet"
@@ -91,7 +96,7 @@ func (rc *reconciliation) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Res
 	if stated := rc.pool.Spec.Worker.Resources; stated != nil {
 		out.Worker = workerdecide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
-			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB of memory for workers, which is too little for one", left.MilliCores/1000, left.MemoryBytes>>20)
+			out.Trouble = fmt.Sprintf("a machine has %s and %d MiB of memory for workers, which is too little for one", plural.Count(left.MilliCores/1000, "whole core"), left.MemoryBytes>>20)
 		}
 		if rc.pool.Spec.Worker.Packing == v1alpha1.WorkersPacked && left.MilliCores > 0 && left.MemoryBytes > 0 {
 			share := max(float64(out.Worker.MilliCores)/float64(left.MilliCores), float64(out.Worker.MemoryBytes)/float64(left.MemoryBytes))

@@ -86,8 +86,19 @@ type bench struct {
 
 func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *bench {
 	t.Helper()
+	b := &bench{T: t, clock: clocktesting.NewFakePassiveClock(begin), events: events.NewFakeRecorder(100)}
+	create := funcs.Create
+	funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if o.GetCreationTimestamp().Time.IsZero() {
+			o.SetCreationTimestamp(metav1.NewTime(b.clock.Now())) // as the API server does
+		}
+		if create != nil {
+			return create(ctx, c, o, opts...)
+		}
+		return c.Create(ctx, o, opts...)
+	}
 	c := fixtures.Client().WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
-	b := &bench{T: t, Client: c, clock: clocktesting.NewFakePassiveClock(begin), events: events.NewFakeRecorder(100)}
+	b.Client = c
 	b.restart()
 	return b
 }
@@ -377,10 +388,10 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		b.evaluate()
 	}
 	says(0, 300)
-	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "RequestsMatchUsage")
+	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "NotMeasured")
 	says(5, 300)
 	b.expect(v1alpha1.PoolOverstated, metav1.ConditionTrue, "RequestsExceedUsage")
-	if !b.told("RequestsExceedUsage category split declares 1 cores, 4096 MiB") {
+	if !b.told("RequestsExceedUsage category split declares up to 1 core, 4096 MiB") {
 		t.Error("no Event says so")
 	}
 	says(6, 310)
@@ -392,7 +403,7 @@ func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
 		t.Errorf("category %+v, want what it used beside what it declares", c)
 	}
 	text := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolOverstated).Message
-	if want := "category split declares 1 cores, 4096 MiB of memory and used at most 1 cores, 310 MiB of memory, 1 MiB of disk: 4 of its tasks would fit where 2 do"; text != want {
+	if want := "category split declares up to 1 core, 4096 MiB of memory for a task: with 1 core, 310 MiB of memory, 1 MiB of disk, which covers the greatest measured use, 4 of its tasks would fit where 2 do"; text != want {
 		t.Errorf("it says %q, want %q", text, want)
 	}
 }
@@ -464,7 +475,7 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 	if f := c.Flavors[0]; f.Worker.MilliCores != 3000 || f.Worker.MemoryBytes != 16<<30-256<<20 || f.MicroDollarsPerHour != 200_000 || f.Trouble != "" {
 		t.Errorf("flavor %+v, want whole cores and all memory but what is reserved", f)
 	}
-	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than one core", 3: "is not known yet"} {
+	for i, says := range map[int]string{1: "in back-off until 2026-11-22T08:01:00Z", 2: "less than one core", 3: "is not known yet"} {
 		if !strings.Contains(c.Flavors[i].Trouble, says) {
 			t.Errorf("flavor %s: %q, want %q", c.Flavors[i].Name, c.Flavors[i].Trouble, says)
 		}

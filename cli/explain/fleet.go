@@ -135,7 +135,7 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 		if f.Lag != nil {
 			lag = fmt.Sprintf("%v ± %v", f.Lag.Mean.Duration, f.Lag.Deviation.Duration)
 		}
-		note := f.Message
+		note := cmp.Or(f.Message, f.Warning)
 		if f.BackOffUntil != nil {
 			note = fmt.Sprintf("in back-off until %s (consecutive back-offs: %d)", f.BackOffUntil.UTC().Format("15:04:05"), f.Failures)
 		}

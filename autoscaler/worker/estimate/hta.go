@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // HTA implements algorithm 1 of the paper. It decides on the state at the end of one initialisation time: if tasks
@@ -27,17 +29,19 @@ func HTA(c Pool, s State, now time.Time) (Plan, error) {
 		return Plan{}, err
 	}
 	o := Foresee(s, c.InitTime)
-	p, wanted := outset(c, s, o)
+	p := outset(c, s, o)
+	wanted, _ := Require(o.Waiting, c.Worker, c.room(s)+1)
+	p.Limited = wanted > c.room(s)
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.Recheck = wait
-		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.settle(c)
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:
 		p.add(c, s, wanted)
 	default:
-		p.drain(idleThen(s, o), s.serving()-c.Min)
+		p.drain(c, s, idleThen(s, o))
 		if len(p.Drain) > 0 {
 			p.Recheck = cmp.Or(longest(s), c.InitTime)
 		}
@@ -55,23 +59,45 @@ func check(c Pool, s State) error {
 	return nil
 }
 
-// outset returns a plan to do nothing, with what is foreseen, and the number of workers that would hold all waiting
-// tasks.
-func outset(c Pool, s State, o Outlook) (p Plan, wanted int) {
-	p.Recheck = c.Cycle
+// outset returns a plan to do nothing, with what is foreseen.
+func outset(c Pool, s State, o Outlook) (p Plan) {
+	p.Recheck, p.Waiting, p.Uncounted = c.Cycle, countOf(o.Waiting), s.Uncounted
 	for i := range o.Waiting {
-		p.Waiting += o.Waiting[i].Count
+		if b := &o.Waiting[i]; !b.Need.Fits(c.Worker) && !slices.Contains(p.Unplaceable, b.Category) {
+			p.Unplaceable = append(p.Unplaceable, b.Category)
+		}
 	}
-	wanted, p.Unplaceable = Require(o.Waiting, c.Worker, max(0, c.Max-s.serving()))
 	p.Reason = p.prospects()
-	return p, wanted
+	return p
 }
 
-func (p *Plan) prospects() string {
-	if p.Waiting == 0 {
-		return "no tasks wait at the end of the window"
+// countOf returns the number of tasks.
+func countOf(waiting []Batch) (n int) {
+	for i := range waiting {
+		n += waiting[i].Count
 	}
-	return fmt.Sprintf("%d tasks wait at the end of the window", p.Waiting)
+	return n
+}
+
+// room returns how many workers may be added.
+func (c Pool) room(s State) int { return max(0, c.Max-s.serving()) }
+
+// prospects describes the queue at the end of the window.
+func (p *Plan) prospects() string {
+	tasks, which := "no tasks", ""
+	if p.Waiting > 0 {
+		tasks = plural.Count(p.Waiting, "task")
+	}
+	if p.Uncounted > 0 {
+		which = plural.Form(p.Waiting, " that justifies workers", " that justify workers")
+	}
+	return fmt.Sprintf("%s%s %s at the end of the window", tasks, which, plural.Form(p.Waiting, "waits", "wait"))
+}
+
+// settle gives the reason why the pool is not resized yet. Where a pool only observes, its last decision has resized
+// nothing.
+func (p *Plan) settle(c Pool) {
+	p.Reason = fmt.Sprintf("less than one initialisation time (%v) has passed since the last decision to resize; %s", c.InitTime.Round(time.Second/10), p.prospects())
 }
 
 // settling returns the time until the next resize is allowed. A resize in the future means that the clock was set back;
@@ -89,7 +115,7 @@ func (p *Plan) restore(c Pool, s State) {
 	if missing := c.Min - s.serving(); missing > 0 {
 		p.Add = missing
 		p.Recheck = c.InitTime
-		p.Reason = fmt.Sprintf("%d workers are below the minimum of %d", s.serving(), c.Min)
+		p.Reason = fmt.Sprintf("the pool has %s, fewer than its minimum of %d", plural.Count(s.serving()-c.Foreign, "worker"), c.Min-c.Foreign)
 		return
 	}
 	var serving []int
@@ -102,37 +128,45 @@ func (p *Plan) restore(c Pool, s State) {
 	for _, i := range serving[:s.serving()-c.Max] {
 		p.Drain = append(p.Drain, s.Workers[i].Name)
 	}
-	p.Reason = fmt.Sprintf("%d workers are above the maximum of %d", s.serving(), c.Max)
+	p.Reason = fmt.Sprintf("the pool has %s, more than its maximum of %d", plural.Count(s.serving()-c.Foreign, "worker"), c.Max-c.Foreign)
 }
 
-// add adds the wanted workers, if any.
+// add adds the wanted workers, as many as may be added.
 func (p *Plan) add(c Pool, s State, wanted int) {
-	room := max(0, c.Max-s.serving())
+	room := c.room(s)
+	p.Add = min(wanted, room)
+	unplaceable := strings.Join(p.Unplaceable, ", ")
 	switch {
-	case wanted > 0:
-		p.Add = wanted
-		p.Recheck = c.InitTime
-		p.Reason = fmt.Sprintf("%s: %d workers for them", p.prospects(), p.Add)
-		if p.Add == room {
-			p.Reason += fmt.Sprintf(", which reaches the maximum of %d", c.Max)
-		}
-	case room == 0:
-		p.Reason = fmt.Sprintf("%s, but the pool has its maximum of %d workers", p.prospects(), c.Max)
-	default:
-		p.Reason = fmt.Sprintf("%s, but no worker can hold any of them: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
+	case wanted == 0:
+		p.Reason = fmt.Sprintf("%s, but no new worker can hold %s: %s", p.prospects(), plural.Form(p.Waiting, "it", "any of them"), unplaceable)
+		return
+	case p.Add == 0:
+		p.Reason = fmt.Sprintf("%s, but the pool has its maximum of %s", p.prospects(), plural.Count(c.Max-c.Foreign, "worker"))
+		return
+	}
+	p.Recheck = c.InitTime
+	p.Reason = fmt.Sprintf("%s: %s for %s", p.prospects(), plural.Count(p.Add, "worker"), plural.Form(p.Waiting, "it", "them"))
+	if p.Add == room {
+		p.Reason += fmt.Sprintf(", which reaches the maximum of %d", c.Max-c.Foreign)
+	}
+	if unplaceable != "" {
+		p.Reason += "; some fit no new worker: " + unplaceable
 	}
 }
 
-// drain drains up to most workers, from the end of the order, because tasks look for room from the start.
-func (p *Plan) drain(names []string, most int) {
+// drain drains the workers down to the minimum, from the end of the order, because tasks look for room from the start.
+func (p *Plan) drain(c Pool, s State, names []string) {
+	most := s.serving() - c.Min
 	if most <= 0 || len(names) == 0 {
 		return
 	}
-	if len(names) > most {
-		names = names[len(names)-most:]
-	}
+	idle := len(names)
+	names = names[max(0, idle-most):]
 	p.Drain = slices.Clone(names)
-	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took no task", p.prospects(), len(names))
+	p.Reason = fmt.Sprintf("%s, and %s idle by then without a task from the queue", p.prospects(), plural.Form(idle, "1 worker is", fmt.Sprintf("%d workers are", idle)))
+	if len(names) < idle {
+		p.Reason += fmt.Sprintf("; the minimum is %d", c.Min-c.Foreign)
+	}
 }
 
 // idleThen returns the workers that run nothing at the end of a window and took nothing from the queue within it.

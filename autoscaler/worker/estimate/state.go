@@ -118,6 +118,8 @@ type State struct {
 	Workers []Worker
 	// Waiting is the queue, in order.
 	Waiting []Batch
+	// Uncounted is the number of tasks that wait besides Waiting, and that do not justify workers.
+	Uncounted int
 	// Resized is when workers were last added or drained; zero for never.
 	Resized time.Time
 }
@@ -128,6 +130,9 @@ type Pool struct {
 	Worker Resources
 	// Min and Max bound the number of workers that are not draining. Both may be 0.
 	Min, Max int
+	// Foreign is the number of workers that Min, Max and the state include, and that are not of the pool. Reasons leave
+	// them out.
+	Foreign int
 	// InitTime is the time from requesting a worker until it takes tasks.
 	InitTime time.Duration
 	// Cycle is the time until the next decision if nothing was changed.
@@ -144,8 +149,11 @@ type Plan struct {
 	Recheck time.Duration
 	// Reason explains the plan.
 	Reason string
-	// Waiting is the number of tasks that wait at the end of the window if nothing is done.
-	Waiting int
+	// Waiting is the number of tasks that wait at the end of the window if nothing is done, without those of the state
+	// that are Uncounted: these are tasks that do not justify workers.
+	Waiting, Uncounted int
+	// Limited reports that the tasks that wait justify more workers than Max allows.
+	Limited bool
 	// Unplaceable names the categories with tasks that fit no new worker and that no present worker took, in queue
 	// order.
 	Unplaceable []string

@@ -48,19 +48,22 @@ func Supercargo(c Pool, s State, now time.Time) (Plan, error) {
 	measured := s
 	measured.Waiting = measuredOnly(s, patience.Warmup)
 	o := Foresee(measured, c.InitTime+patience.Payback)
-	p, most := outset(c, s, o)
+	p := outset(c, s, o)
+	p.unmeasured(countOf(s.Waiting) - countOf(measured.Waiting))
+	wanted := filled(o.Waiting, c.Worker, patience.Payback)
+	p.Limited = wanted > c.room(s)
 	switch wait := settling(c, s, now); {
 	case wait > 0:
 		p.Recheck = wait
-		p.Reason = fmt.Sprintf("last resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+		p.settle(c)
 	case s.serving() < c.Min || s.serving() > c.Max:
 		p.restore(c, s)
 	case p.Waiting > 0:
-		p.add(c, s, filled(o.Waiting, c.Worker, most, patience.Payback))
+		p.add(c, s, wanted)
 	case len(measured.Waiting) < len(s.Waiting):
 		p.Reason = fmt.Sprintf("tasks of unmeasured categories are waiting: short ones finish within %v", patience.Warmup)
 	default:
-		p.drain(idleLong(measured, o, patience.Hold), s.serving()-c.Min)
+		p.drain(c, s, idleLong(measured, o, patience.Hold))
 	}
 	return p, nil
 }
@@ -92,8 +95,14 @@ func measuredOnly(s State, warmup time.Duration) []Batch {
 	return slices.DeleteFunc(slices.Clone(s.Waiting), isTooSoon)
 }
 
-// filled returns how many workers the tasks fill for d, up to most.
-func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
+// unmeasured counts n tasks of unmeasured categories that do not justify workers yet.
+func (p *Plan) unmeasured(n int) {
+	p.Uncounted += n
+	p.Reason = p.prospects()
+}
+
+// filled returns how many workers the tasks fill for d.
+func filled(waiting []Batch, worker Resources, d time.Duration) int {
 	all, within := 0.0, 0.0
 	for i := range waiting {
 		b := &waiting[i]
@@ -104,11 +113,11 @@ func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
 		all += share
 		within += float64(share * min(1, b.Runtime.Seconds()/d.Seconds()))
 	}
-	if all == 0 {
-		return most // tasks that need nothing, or that fit no worker
-	}
 	n, _ := Require(waiting, worker, math.MaxInt)
-	return min(most, int(math.Ceil(float64(n)*within/all)))
+	if all == 0 {
+		return n // tasks that need nothing, or that fit no worker
+	}
+	return int(math.Ceil(float64(n) * within / all))
 }
 
 // idleLong returns the workers that are idle and take nothing from the queue within the window, if one of them has been

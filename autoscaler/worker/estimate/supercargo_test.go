@@ -54,7 +54,7 @@ func TestSupercargo(t *testing.T) {
 		{"idle for less than half the time that others take to come", idle(49*time.Second, 20*time.Second), 0, nil, "no tasks wait"},
 		{"once one has been idle for long, all go that are", idle(0, 50*time.Second, time.Second), 0, []string{"a", "b", "c"}, "3 workers are idle"},
 		{"one that is still on its way is not idle", coming, 0, []string{"a", "b"}, "2 workers are idle"},
-		{"none that takes a task", taken, 0, []string{"c"}, "1 workers are idle"},
+		{"none that takes a task", taken, 0, []string{"c"}, "1 worker is idle"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

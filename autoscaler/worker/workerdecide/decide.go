@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Phase is the phase of a pool.
@@ -35,6 +36,9 @@ type Decision struct {
 	Drain  []string
 	// Held reports that the reading does not justify a resize.
 	Held bool
+	// Read reports that there was a reading that does not contradict itself. Otherwise only the pods are known: all that
+	// follows about tasks and workers is zero.
+	Read bool
 	// Silent is how the manager has been silent, if for so long that it counts as a fault; empty otherwise, and for a
 	// manager that is [Gone].
 	Silent Silence
@@ -49,15 +53,21 @@ type Decision struct {
 	ShortageMilliCores         int64
 	Connected, Foreign         int
 	Coming, Leaving            int
-	WaitingThen                int // tasks that will wait at the end of the window
-	InitTime                   time.Duration
-	Unplaceable                []Unplaceable
-	Rejected                   []Rejected
-	Relearned                  []string // categories whose tasks have changed
-	Overstated                 []Overstated
-	Unconnected                []string // pods that have run for long without ever connecting
-	QueueReplaced              bool
-	WorkersLost                int64 // by the manager's count
+	// WaitingThen is the number of tasks that will wait at the end of the window. Uncounted are the tasks that wait
+	// besides them, because they fit no worker, or because their category must be measured first.
+	WaitingThen, Uncounted int
+	// Limited reports that the tasks that wait justify more workers than the maximum allows.
+	Limited       bool
+	InitTime      time.Duration
+	Unplaceable   []Unplaceable
+	Rejected      []Rejected
+	Relearned     []string // categories whose tasks have changed
+	Overstated    []Overstated
+	Unconnected   []string // pods that have run for long without ever connecting
+	Arrived       []string // pods whose worker is connected, or has been
+	UseKnown      UseKnown
+	QueueReplaced bool
+	WorkersLost   int64 // by the manager's count
 }
 
 // Decide evaluates a pool, learns from the observation, and returns the decision. The guarantees of package estimate on
@@ -82,6 +92,7 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 		d.hold("the manager contradicts itself: " + why)
 		return d, m, nil
 	}
+	d.Read = true
 	if id := (QueueID{o.Reading.Queue.Project, o.Reading.Queue.Started}); id != m.Queue {
 		d.QueueReplaced = m.Queue != QueueID{}
 		m.anotherQueue(id)
@@ -121,7 +132,7 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 		d.Silent = cmp.Or(o.Silence, Unreachable)
 	}
 	if o.Silence != Gone || now.Sub(m.GoneSince) < c.Gone {
-		d.hold("the manager does not answer: " + o.Fault)
+		d.hold(o.Silence.String() + ": " + o.Fault)
 		return
 	}
 	for i := range o.Pods {
@@ -130,7 +141,7 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 		}
 	}
 	slices.Sort(d.Drain)
-	d.Reason = fmt.Sprintf("the manager has been unreachable for %v: %s", now.Sub(m.GoneSince).Round(time.Second), o.Fault)
+	d.Reason = fmt.Sprintf("no query has reached the manager for %v: %s", now.Sub(m.GoneSince).Round(time.Second), o.Fault)
 	if len(d.Drain) > 0 {
 		d.Phase, m.Resized = CleanUp, now
 	}
@@ -155,7 +166,7 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	m.follow(c, o.Pods, hosts, now)
 	corrected := *c
 	corrected.Flavors = m.correct(c, o.Pods)
-	d.Unconnected = m.unconnected(c, o.Pods, now)
+	d.Unconnected, d.Arrived = m.unconnected(c, o.Pods, now), m.arrived(o.Pods)
 	t := translator{config: &corrected, memory: m, flavor: &corrected.Flavors[0], now: now}
 	if len(hosts) > 0 { // their problem is not common to all workers, such as a wrong password
 		t.lost = d.Unconnected
@@ -172,7 +183,7 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 			d.Relearned = append(d.Relearned, n.Name)
 		}
 	}
-	d.Rejected, d.Overstated = others, m.overstated(t.flavor)
+	d.Rejected, d.Overstated, d.UseKnown = others, m.overstated(t.flavor), m.useKnown(o.Reading)
 	d.see(o, &tr)
 	d.Unplaceable = setAside(&corrected, &tr.state)
 	d.Phase = phase(&tr.state)
@@ -222,9 +233,7 @@ func (m *Memory) correct(c *Config, pods []Pod) []Flavor {
 func (d *Decision) see(o *Observation, tr *translation) {
 	d.Foreign, d.ShortageMilliCores, d.WorkersLost = tr.foreign, tr.shortage, o.Reading.Queue.WorkersLost
 	d.Connected = tr.foreign + len(tr.hosts)
-	for i := range tr.state.Waiting {
-		d.TasksWaiting += tr.state.Waiting[i].Count
-	}
+	d.TasksWaiting = countOf(tr.state.Waiting)
 	for i := range tr.state.Workers {
 		w := &tr.state.Workers[i]
 		d.TasksRunning += len(w.Running)
@@ -232,6 +241,14 @@ func (d *Decision) see(o *Observation, tr *translation) {
 			d.Coming++
 		}
 	}
+}
+
+// countOf returns the number of tasks.
+func countOf(waiting []estimate.Batch) (n int) {
+	for i := range waiting {
+		n += waiting[i].Count
+	}
+	return n
 }
 
 // phase returns the phase for the waiting and running tasks.
@@ -260,7 +277,7 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	d.InitTime = m.initTime(c, f.Name)
 	limits := estimate.Pool{
 		Worker: f.Worker, InitTime: d.InitTime, Cycle: c.Cycle,
-		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, // foreign workers are not limited
+		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, Foreign: tr.foreign, // they are not limited
 	}
 	law := estimate.Supercargo
 	if c.Law == HTA {
@@ -268,19 +285,20 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	}
 	state := tr.state
 	state.Waiting = oneOfEach(tr.state, estimate.PatienceFor(d.InitTime).Warmup)
+	state.Uncounted = d.TasksWaiting - countOf(state.Waiting)
 	p, err := law(limits, state, now)
 	if err != nil {
 		d.hold("the state of the queue is invalid: " + err.Error())
 		return
 	}
-	d.WaitingThen = p.Waiting
+	d.WaitingThen, d.Uncounted, d.Limited = p.Waiting, p.Uncounted, p.Limited
 	d.Recheck = min(p.Recheck, c.Cycle) // to learn from tasks that end in between
 	d.Flavor, d.Reason = f.Name, p.Reason
 	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)
 	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 && len(tr.lost) > 0 {
 		d.Drain = slices.Clone(tr.lost)
-		d.Reason += fmt.Sprintf("; %d workers have not connected for a long time, while others have", len(d.Drain))
+		d.Reason += fmt.Sprintf("; %s not connected for a long time, while others have", plural.Form(len(d.Drain), "1 worker has", fmt.Sprintf("%d workers have", len(d.Drain))))
 	}
 }
 
@@ -289,7 +307,8 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 func (d *Decision) add(wanted, room int) {
 	d.Add = min(wanted, max(0, room))
 	if d.Add < wanted {
-		d.Reason += fmt.Sprintf("; only %d of them now: %d terminating workers count towards the limit until they are gone", d.Add, d.Leaving)
+		d.Limited = true
+		d.Reason += fmt.Sprintf("; only %d now: %s towards the limit until %s gone", d.Add, plural.Form(d.Leaving, "1 terminating worker counts", fmt.Sprintf("%d terminating workers count", d.Leaving)), plural.Form(d.Leaving, "it is", "they are"))
 	}
 }
 
@@ -311,10 +330,10 @@ func (d *Decision) drain(names []string, tr *translation) {
 	}
 	var kept []string
 	if busy > 0 {
-		kept = append(kept, fmt.Sprintf("%d stay until the manager reports them as idle", busy))
+		kept = append(kept, plural.Form(busy, "1 stays until the manager reports it as idle", fmt.Sprintf("%d stay until the manager reports them as idle", busy)))
 	}
 	if elsewhere > 0 {
-		kept = append(kept, fmt.Sprintf("%d do not belong to this pool", elsewhere))
+		kept = append(kept, fmt.Sprintf("%d %s not belong to this pool", elsewhere, plural.Form(elsewhere, "does", "do")))
 	}
 	if len(kept) > 0 {
 		d.Reason += "; " + strings.Join(kept, ", ")

@@ -345,7 +345,7 @@ func TestTasksLargerThanAnyWorkerAreNamed(t *testing.T) {
 	if d.Add != 1 {
 		t.Errorf("%d workers, want the one for the small task", d.Add)
 	}
-	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "needs 16 cores, but the largest worker has 4"}}
+	want := []Unplaceable{{Category: "giant", Need: estimate.Resources{MilliCores: 16000}, Tasks: 3, Reason: "a task needs 16 cores, but the largest worker has 4"}}
 	if diff := cmp.Diff(want, d.Unplaceable); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}

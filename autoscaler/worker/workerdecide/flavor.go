@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Rejected is a flavor that was not chosen.
@@ -15,7 +16,7 @@ type Rejected struct {
 	Flavor, Reason string
 }
 
-// Unplaceable is a category with tasks that fit no worker.
+// Unplaceable is the tasks of a category that fit no worker for the same reason.
 type Unplaceable struct {
 	Category string
 	Need     estimate.Resources
@@ -57,7 +58,7 @@ func choose(flavors []Flavor, waiting func(worker estimate.Resources) []estimate
 		return cmp.Or(cmp.Compare(b.holds, a.holds), priced(a, b), cmp.Compare(a.cost, b.cost))
 	})
 	for _, b := range bids[1:] {
-		others = append(others, Rejected{b.flavor.Name, "costs " + b.describe() + ", and " + bids[0].flavor.Name + " " + bids[0].describe()})
+		others = append(others, Rejected{b.flavor.Name, b.describe() + "; " + bids[0].flavor.Name + ": " + bids[0].describe()})
 	}
 	return bids[0].flavor, others
 }
@@ -90,15 +91,15 @@ func priced(a, b bid) int {
 }
 
 func (b *bid) describe() string {
-	unit, cost := "$%.4f/h", float64(b.cost/1e6)
+	cost := fmt.Sprintf("$%.4f/h", b.cost/1e6)
 	if b.flavor.MicroDollarsPerHour == 0 {
-		unit, cost = "%.1f cores", float64(b.cost/1000)
+		cost = coresOf(int64(b.cost)) + " of unknown price"
 	}
-	return fmt.Sprintf(unit+" for %d tasks on %d workers", cost, b.holds, max(1, b.workers))
+	return fmt.Sprintf("%s for %s on %s", cost, plural.Count(b.holds, "task"), plural.Count(max(1, b.workers), "worker"))
 }
 
 // setAside removes the tasks from the queue that fit neither a flavor, including unavailable ones, nor a present
-// worker. It returns their categories.
+// worker. It returns them by category and reason.
 func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
 	sizes := sizesOf(c, s)
 	tooLargeForAll := func(b estimate.Batch) bool {
@@ -116,10 +117,11 @@ func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
 		if !tooLargeForAll(b) {
 			return false
 		}
-		k := slices.IndexFunc(aside, func(u Unplaceable) bool { return u.Category == b.Category })
+		reason := tooLarge(b.Need, sizes)
+		k := slices.IndexFunc(aside, func(u Unplaceable) bool { return u.Category == b.Category && u.Reason == reason })
 		if k < 0 {
 			k = len(aside)
-			aside = append(aside, Unplaceable{Category: b.Category, Need: b.Need, Reason: tooLarge(b.Need, sizes)})
+			aside = append(aside, Unplaceable{Category: b.Category, Need: b.Need, Reason: reason})
 		}
 		aside[k].Tasks += b.Count
 		return true
@@ -162,7 +164,7 @@ func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 	}
 	var what []string
 	if n.MilliCores > most.MilliCores {
-		what = append(what, fmt.Sprintf("%g cores, but the largest worker has %g", float64(n.MilliCores)/1000, float64(most.MilliCores)/1000))
+		what = append(what, fmt.Sprintf("%s, but the largest worker has %g", coresOf(n.MilliCores), float64(most.MilliCores)/1000))
 	}
 	if n.MemoryBytes > most.MemoryBytes {
 		what = append(what, fmt.Sprintf("%d MiB of memory, but the largest worker has %d", n.MemoryBytes>>20, most.MemoryBytes>>20))
@@ -171,10 +173,10 @@ func tooLarge(n estimate.Resources, sizes []estimate.Resources) string {
 		what = append(what, fmt.Sprintf("%d MiB of disk, but the largest worker has %d", n.DiskBytes>>20, most.DiskBytes>>20))
 	}
 	if n.GPUs > most.GPUs {
-		what = append(what, fmt.Sprintf("%d GPUs, but the largest worker has %d", n.GPUs, most.GPUs))
+		what = append(what, fmt.Sprintf("%s, but the largest worker has %d", plural.Count(n.GPUs, "GPU"), most.GPUs))
 	}
 	if len(what) == 0 {
-		return "no worker has all resources that it needs together"
+		return "no worker has all resources that a task needs together"
 	}
-	return "needs " + strings.Join(what, ", ")
+	return "a task needs " + strings.Join(what, ", ")
 }

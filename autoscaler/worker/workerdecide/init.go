@@ -102,6 +102,16 @@ func (m *Memory) unconnected(c *Config, pods []Pod, now time.Time) (names []stri
 	return names
 }
 
+// arrived returns the pods whose worker is connected, or has been since this process started.
+func (m *Memory) arrived(pods []Pod) (names []string) {
+	for i := range pods {
+		if m.pods[pods[i].Name].connected {
+			names = append(names, pods[i].Name)
+		}
+	}
+	return names
+}
+
 // silence resets how long workers have run without connecting.
 func (m *Memory) silence() {
 	for name, p := range m.pods {

@@ -33,6 +33,17 @@ const (
 	Gone Silence = "Gone"
 )
 
+// String describes the failure.
+func (s Silence) String() string {
+	switch s {
+	case Unusable:
+		return "the manager's answer is invalid"
+	case NotAsked:
+		return "the manager cannot be queried"
+	}
+	return "the manager does not answer"
+}
+
 // Reading has the manager's answers to the four queries, sent one after the other.
 type Reading struct {
 	Queue      answer.Queue

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Overstated is a category whose tasks reserve far more than they use, so that a worker runs fewer of them than it
@@ -25,9 +26,10 @@ type Overstated struct {
 	MicroDollars, MicroDollarsThen int64
 }
 
+// EnoughEnded is the number of tasks of a category that must have ended before its use is compared with its needs.
+const EnoughEnded = 5
+
 const (
-	// enoughEnded is the number of tasks of a category that must have ended before its use is reported.
-	enoughEnded = 5
 	// farMore is the factor by which more tasks must fit for that to be reported.
 	farMore = 2
 	// lessThanACore is the tolerance, in millicores, of a measured peak of cores above a whole number: the peak of a
@@ -44,7 +46,7 @@ const (
 func (m *Memory) overstated(f *Flavor) (all []Overstated) {
 	for i := range m.Categories {
 		c := &m.Categories[i]
-		if c.Ended < enoughEnded || c.Used == (estimate.Resources{}) || c.Source == "" {
+		if !c.comparable() {
 			continue
 		}
 		o := Overstated{Category: c.Name, Source: c.Source, SetAside: c.Need}
@@ -62,6 +64,44 @@ func (m *Memory) overstated(f *Flavor) (all []Overstated) {
 		all = append(all, o)
 	}
 	return all
+}
+
+// UseKnown is what is known about the use of tasks.
+type UseKnown string
+
+// What is known about the use of tasks.
+const (
+	// UseUnmeasured means that the manager reports no use.
+	UseUnmeasured UseKnown = ""
+	// UseOfTooFew means that it reports use, but of no category of which enough tasks have ended, and whose needs are
+	// known.
+	UseOfTooFew UseKnown = "TooFew"
+	// UseCompared means that the use of some categories was compared with their needs.
+	UseCompared UseKnown = "Compared"
+)
+
+// useKnown returns what is known about the use of tasks, from this reading and those before.
+func (m *Memory) useKnown(r *Reading) UseKnown {
+	known := UseUnmeasured
+	for i := range r.Categories {
+		if stated(r.Categories[i].Measured()) {
+			known = UseOfTooFew
+		}
+	}
+	for i := range m.Categories {
+		switch c := &m.Categories[i]; {
+		case c.comparable():
+			return UseCompared
+		case c.Used != (estimate.Resources{}):
+			known = UseOfTooFew
+		}
+	}
+	return known
+}
+
+// comparable reports whether the use of the category's tasks can be compared with their needs.
+func (c *Category) comparable() bool {
+	return c.Ended >= EnoughEnded && c.Used != (estimate.Resources{}) && c.Source != ""
 }
 
 // enough returns the least that tasks of the category would have to declare.
@@ -93,28 +133,32 @@ func (o *Overstated) String() string {
 	fmt.Fprintf(&b, "category %s ", o.Category)
 	switch o.Source {
 	case WholeWorker:
-		b.WriteString("declares nothing and gets a whole worker")
+		b.WriteString("declares nothing, so that each task gets a whole worker")
 	case Measured:
-		fmt.Fprintf(&b, "is allocated %s", amountsOf(o.SetAside))
+		fmt.Fprintf(&b, "is allocated up to %s for a task", amountsOf(o.SetAside))
 	default:
-		fmt.Fprintf(&b, "declares %s", amountsOf(o.SetAside))
+		fmt.Fprintf(&b, "declares up to %s for a task", amountsOf(o.SetAside))
 	}
-	do := "do"
-	if o.Now == 1 {
-		do = "does"
-	}
-	fmt.Fprintf(&b, " and used at most %s: %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, do)
+	fmt.Fprintf(&b, ": with %s, which covers the greatest measured use, %d of its tasks would fit where %d %s", amountsOf(o.Used), o.Could, o.Now, plural.Form(o.Now, "does", "do"))
 	if o.MicroDollars > 0 {
 		fmt.Fprintf(&b, ", at $%.4f each instead of $%.4f", float64(o.MicroDollarsThen)/1e6, float64(o.MicroDollars)/1e6)
 	}
 	return b.String()
 }
 
+// coresOf writes thousandths of a core as cores.
+func coresOf(milli int64) string {
+	if milli == 1000 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%g cores", float64(milli)/1000)
+}
+
 // amountsOf describes the resources that are not 0.
 func amountsOf(r estimate.Resources) string {
 	var of []string
 	if r.MilliCores > 0 {
-		of = append(of, fmt.Sprintf("%g cores", float64(r.MilliCores)/1000))
+		of = append(of, coresOf(r.MilliCores))
 	}
 	if r.MemoryBytes > 0 {
 		of = append(of, fmt.Sprintf("%d MiB of memory", r.MemoryBytes>>20))
@@ -123,7 +167,7 @@ func amountsOf(r estimate.Resources) string {
 		of = append(of, fmt.Sprintf("%d MiB of disk", r.DiskBytes>>20))
 	}
 	if r.GPUs > 0 {
-		of = append(of, fmt.Sprintf("%d GPUs", r.GPUs))
+		of = append(of, plural.Count(r.GPUs, "GPU"))
 	}
 	return strings.Join(of, ", ")
 }

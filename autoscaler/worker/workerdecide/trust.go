@@ -19,10 +19,14 @@ func distrust(r *Reading) string {
 	}
 	seen := make(map[string]bool, len(r.Workers))
 	for i := range r.Workers {
-		if address := r.Workers[i].Address; address == "" || seen[address] {
+		switch address := r.Workers[i].Address; {
+		case address == "":
+			return "worker_status lists a worker without an address"
+		case seen[address]:
 			return fmt.Sprintf("worker_status lists address %q twice", address)
+		default:
+			seen[address] = true
 		}
-		seen[r.Workers[i].Address] = true
 	}
 	return ""
 }
