@@ -90,12 +90,8 @@ func (x *execution) note() {
 	for i := range a.Avoid {
 		x.avoid(&a.Avoid[i])
 	}
-	for _, e := range a.Events {
-		kind := corev1.EventTypeNormal
-		if e.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		x.report.Event(kind, e.Reason, e.Action, e.Message)
+	for i := range a.Events {
+		x.recordEvent(&a.Events[i])
 	}
 	if x.fleet.Status.Intent != nil {
 		log.FromContext(context.Background()).Info("Dropping an unfinished intent, its remaining changes will be decided again", "intent", x.fleet.Status.Intent.ID)
@@ -104,6 +100,15 @@ func (x *execution) note() {
 	x.recordRejected(x.decision)
 	x.recordKept(x.decision)
 	x.wakeIn(a.Wake)
+}
+
+// recordEvent records an Event.
+func (x *execution) recordEvent(e *fleetdecide.Event) {
+	kind := corev1.EventTypeNormal
+	if e.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	x.report.Event(kind, e.Reason, e.Action, e.Message)
 }
 
 func (x *execution) avoid(a *fleetdecide.Avoidance) {
@@ -117,6 +122,7 @@ func (x *execution) noteAbandoned() {
 	for i := range x.actions.Abandoned {
 		if a := &x.actions.Abandoned[i]; a.New > 0 {
 			x.avoid(&a.Avoidance)
+			x.recordEvent(&a.Event)
 			metricGaveUp.WithLabelValues(x.fleet.Name, a.Flavor).Add(float64(a.New))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -317,4 +318,67 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		"Failed to uncordon a node of a deleted fleet, will retry":                   "a line of the log",
 		"the price catalogue in ConfigMap %s/%s":                                     "part of an error",
 	})
+}
+
+// TestAnUncordoningThatFailedIsNotTold has an API server that refuses to change nodes.
+func TestAnUncordoningThatFailedIsNotTold(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		m := emptied(t)
+		m.add(testPod("next", 3000, 1024, time.Hour))
+		m.before = func(what string) error {
+			if fails && strings.Contains(what, "patch node") {
+				return errors.New("it does not work")
+			}
+			return nil
+		}
+		if text := saidBy(m, 30*second); strings.Contains(text, "uncordoned node") == fails {
+			t.Errorf("with a failure %v, it says\n%s", fails, text)
+		}
+	}
+}
+
+// freshNodes changes the nodes that a reader lists.
+type freshNodes struct {
+	client.Reader
+	nodes func(*corev1.NodeList)
+}
+
+func (l freshNodes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Reader.List(ctx, list, options...)
+	if nodes, is := list.(*corev1.NodeList); is {
+		l.nodes(nodes)
+	}
+	return err
+}
+
+// TestAMachineThatJoinedJustNowIsNotCalledAbandoned has a machine that is late by the cache, and whose node the API server
+// has by then.
+func TestAMachineThatJoinedJustNowIsNotCalledAbandoned(t *testing.T) {
+	for _, joins := range []bool{false, true} {
+		m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("never", 4, 16, 10_000)})
+		m.add(testPod("p", 3000, 1024, time.Hour))
+		m.r.Live = freshNodes{m.r.Live, func(nodes *corev1.NodeList) {
+			for _, machine := range m.machines {
+				if joins {
+					machine.Node = "node-" + machine.Name
+					nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Node}})
+				}
+			}
+		}}
+		if text := saidBy(m, 12*minute); strings.Contains(text, "MachineAbandoned") == joins {
+			t.Errorf("joined %v, it says\n%s", joins, text)
+		}
+	}
+}
+
+// TestADecisionDoesNotRejectAFlavorForAWarning has a machine that is bought although it endangers pods.
+func TestADecisionDoesNotRejectAFlavorForAWarning(t *testing.T) {
+	hasty := modelFlavor("hasty", 4, 16, 10_000)
+	hasty.Warning = "machines go with the pods on them"
+	m := newModel(t, alone(nil), []provider.Flavor{hasty})
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(5*minute, "f")
+	if d := m.fleet("f").Status.LastDecision; d == nil || len(d.Buys) != 1 || len(d.Rejected) > 0 {
+		t.Errorf("the decision is %+v", d)
+	}
 }

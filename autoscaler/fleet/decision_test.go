@@ -126,7 +126,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 	m.add(second)
 	m.run(minute, "f")
 	d := m.fleet("f").Status.Deferral
-	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that becomes free") ||
+	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pod waits for room that becomes free") ||
 		d.BuyTime.Before(&d.RoomTime) || m.made != 1 {
 		t.Fatalf("%d machines were bought, and what waits is %+v", m.made, d)
 	}

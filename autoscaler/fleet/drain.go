@@ -69,6 +69,9 @@ func (x *execution) uncordon(ctx context.Context) {
 			x.drainFailed(n.Node, err)
 			continue
 		}
+		if n.Done != nil {
+			x.recordEvent(n.Done)
+		}
 		x.again = settling
 	}
 }

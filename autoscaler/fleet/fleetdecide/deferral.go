@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/dollars"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Deferral is the decision that pods wait longer than a machine bought now would take, because room becomes free for
@@ -31,8 +32,8 @@ func (d *Deferral) Saves() int64 { return d.BuyNow - d.Wait }
 
 // Reason describes the comparison.
 func (d *Deferral) Reason() string {
-	return fmt.Sprintf("%d pods wait for room that becomes free: the expected cost until all machines are empty again is $%s, and $%s if machines were bought now",
-		len(d.Pods), dollars.Format(d.Wait), dollars.Format(d.BuyNow))
+	return fmt.Sprintf("%s %s for room that becomes free: the expected cost until all machines are empty again is $%s, and $%s if machines were bought now",
+		plural.Count(len(d.Pods), "pod"), plural.Form(len(d.Pods), "waits", "wait"), dollars.Format(d.Wait), dollars.Format(d.BuyNow))
 }
 
 // leftToWait returns how much longer a pod may wait for room that becomes free: until it has waited for MaxWait plus

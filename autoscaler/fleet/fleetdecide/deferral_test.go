@@ -126,7 +126,7 @@ func TestADeferralSaysWhatItSaves(t *testing.T) {
 	if d.Saves() != 12_000 {
 		t.Errorf("it saves %d micro-dollars, want 12000", d.Saves())
 	}
-	const want = "1 pods wait for room that becomes free: the expected cost until all machines are empty again is $0.36, and $0.372 if machines were bought now"
+	const want = "1 pod waits for room that becomes free: the expected cost until all machines are empty again is $0.36, and $0.372 if machines were bought now"
 	if d.Reason() != want {
 		t.Errorf("it says %q, want %q", d.Reason(), want)
 	}

@@ -96,8 +96,8 @@ func (r *planning) drains() {
 			r.keep(d.Node, why)
 		case pod != "":
 			// Only that pod keeps the node open: see FleetDecision.unused.
-			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
-			r.recordEvent(Event{false, v1alpha1.FleetReasonUncordoned, v1alpha1.ActionUncordon, fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)})
+			done := Event{false, v1alpha1.FleetReasonUncordoned, v1alpha1.ActionUncordon, fmt.Sprintf("uncordoned node %s: it has room for pending pod %s", d.Node, pod)}
+			r.uncordon(Uncordoning{Node: d.Node, Cancel: true, Done: &done})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
@@ -179,7 +179,7 @@ func (r *planning) keeps(node *cluster.Node) bool {
 // fails returns why a drain is cancelled, or "". No pod is late within the time that the pods are expected to take.
 func (r *planning) fails(d *Draining) string {
 	if !r.c.Act {
-		return "the fleet is in mode Observe"
+		return "the fleet may not act: it is in mode Observe, or Supercargo is paused"
 	}
 	for i := range d.Pods {
 		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {
@@ -279,7 +279,7 @@ func (r *planning) learnSuccessors() {
 		e.times++
 		r.m.evicted[p.Controller] = e
 		r.recordEvent(Event{true, v1alpha1.FleetReasonDrainCancelled, v1alpha1.ActionUncordon, fmt.Sprintf(
-			"pods of %s are kept for %v: pod %s replaces an evicted one and found no room", p.Controller, e.until.Sub(r.now), p.Name)})
+			"pods of %s are kept for %v: pod %s was created after an eviction of one of them was requested, and found no room", p.Controller, e.until.Sub(r.now), p.Name)})
 	}
 	maps.DeleteFunc(r.m.evicted, func(_ string, e evicted) bool {
 		fits := !e.asked.IsZero() && r.now.Sub(e.asked) > r.c.DrainTimeout // what replaced the pod has been scheduled
@@ -301,7 +301,7 @@ func (r *planning) learnSuccessors() {
 }
 
 // noRoomAgain is why a pod stays although it may be evicted.
-const noRoomAgain = "a pod that replaced another one of its controller found no room"
+const noRoomAgain = "after an eviction of another pod of its controller, a new one found no room"
 
 // staysLike reports whether the pods of a controller are not evicted now. A clock that was ahead does not prolong that.
 func (r *planning) staysLike(controller string) bool {

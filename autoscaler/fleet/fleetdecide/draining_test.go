@@ -92,6 +92,11 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 			for _, e := range a.Events {
 				told += e.Message
 			}
+			for _, n := range a.Uncordon {
+				if n.Done != nil {
+					told += n.Done.Message
+				}
+			}
 			if !strings.Contains(told, tc.why) || tc.why == "" && told != "" {
 				t.Errorf("told is %q, want %q", told, tc.why)
 			}

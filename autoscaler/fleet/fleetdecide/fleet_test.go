@@ -256,7 +256,7 @@ func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
 		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy does not allow releasing a machine with pods"},
 		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable is reached"},
 		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "flavor large has its minimum number of machines"},
-		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but its billing period has not ended: it will be emptied in 29m50s"},
+		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but its billing period has not ended: it is emptied in 29m50s at the earliest"},
 		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pending pods may need the room that its pods would take"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/heap"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // forecast simulates the near future of a cluster: batch pods end as expected, machines on order become ready, the pods
@@ -440,7 +441,7 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 		}
 		if n := len(m.Pods) - len(waiting); n > 0 {
 			d.Expected += n
-			m.Reason += fmt.Sprintf("; %d of them are expected within %v", n, s.Lag.Round(time.Second))
+			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), s.Lag.Round(time.Second))
 		}
 		m.Pods = waiting
 		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])

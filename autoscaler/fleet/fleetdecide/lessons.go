@@ -146,11 +146,11 @@ func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string)
 		return lesson{}, false
 	}
 	if !fits {
-		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but its latest machine, node %s, leaves %s",
+		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but a machine of it, node %s, leaves %s",
 			f.Name, amount(f.Size), n.Name, amount(n.Capacity))}, true
 	}
 	key := demandsOf(p)
-	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("flavor %s was expected to admit it, but its latest machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
+	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("flavor %s was expected to admit it, but a machine of it, node %s, does not: %s", f.Name, n.Name, refuses)}, true
 }
 
 func amount(s packing.Size) string {
@@ -228,7 +228,7 @@ func (l *Lessons) Except(p *cluster.Pod, now time.Time) *purchase.Exceptions {
 		if flavors == nil {
 			flavors = map[string]string{}
 		}
-		flavors[old.flavor] = fmt.Sprintf("%s; in back-off until %s", old.why, old.until.UTC().Format("15:04:05"))
+		flavors[old.flavor] = fmt.Sprintf("%s; in back-off until %s", old.why, old.until.UTC().Format(time.RFC3339))
 		fmt.Fprintf(&key, "%d ", i)
 	}
 	if flavors == nil {
@@ -258,7 +258,7 @@ func (l *Lessons) Active(now time.Time) (texts []string, wake time.Duration) {
 			wake = left
 		}
 		if old.pod == "" {
-			texts = append(texts, fmt.Sprintf("%s (until %s)", old.why, old.until.UTC().Format("15:04:05")))
+			texts = append(texts, fmt.Sprintf("%s (until %s)", old.why, old.until.UTC().Format(time.RFC3339)))
 		}
 	}
 	return texts, wake

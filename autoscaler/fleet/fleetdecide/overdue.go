@@ -34,6 +34,11 @@ type Abandonment struct {
 	Unseen []string
 	// Kept reports that the flavor is kept: no pod waits for the machines any longer, but they stay ordered.
 	Kept bool
+	// Awaited is how many of the New machines are neither released nor cordoned, nor is the desired number reduced by
+	// them: they are still awaited.
+	Awaited int
+	// Event reports the New machines, if there are any. It is recorded once it is certain that they are late.
+	Event Event
 }
 
 // changes reports whether the desired number of machines changes.
@@ -91,8 +96,7 @@ func (r *planning) abandon() {
 		}
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
-			r.recordEvent(Event{true, v1alpha1.FleetReasonMachineAbandoned, v1alpha1.ActionAbandon, fmt.Sprintf(
-				"%s %s of flavor %s: %s; the flavor is in back-off until %s", a.verb(), plural.Count(a.New, "machine"), f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+			a.Event = Event{true, v1alpha1.FleetReasonMachineAbandoned, v1alpha1.ActionAbandon, a.text()}
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
 		if a.frees() {
@@ -101,12 +105,18 @@ func (r *planning) abandon() {
 	}
 }
 
-// verb says what is done about the machines.
-func (a *Abandonment) verb() string {
-	if a.Kept {
-		return "stopped waiting for"
+// text says what is done about the machines, and why.
+func (a *Abandonment) text() string {
+	verb, n, more := "abandoned", a.New-a.Awaited, ""
+	switch {
+	case a.Kept:
+		verb, n = "stopped waiting for", a.New
+	case n == 0:
+		verb, n = "still waits for", a.New
+	case a.Awaited > 0:
+		more = fmt.Sprintf(", and still waits for %d", a.Awaited)
 	}
-	return "abandoned"
+	return fmt.Sprintf("%s %s of flavor %s%s: %s; the flavor is in back-off until %s", verb, plural.Count(n, "machine"), a.Flavor, more, a.Why, a.Until.UTC().Format(time.RFC3339))
 }
 
 // mayRelease reports whether machines of a flavor may be released in this round.
@@ -134,7 +144,7 @@ func (r *planning) unorder(flavor string, n int) {
 func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want, Kept: f.Kept,
-		Why: fmt.Sprintf("the MachineDeployment has %s fewer than desired", plural.Count(missing, "machine")),
+		Why: fmt.Sprintf("it has %s fewer than desired", plural.Count(missing, "machine")),
 	}
 	most := max(0, f.Want-f.Min)
 	if f.Kept {
@@ -147,9 +157,15 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 			a.Why = l.why
 		}
 		if l.NodeState != nil {
+			if !reported && f.Want <= f.Min {
+				a.Awaited++
+			}
 			continue
 		}
 		releases := len(a.Release) < most
+		if !reported && !releases {
+			a.Awaited++
+		}
 		if releases {
 			a.Release = append(a.Release, l.Name)
 		}
@@ -161,6 +177,7 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 		a.Fewer = min(missing, most)
 	}
 	a.New = len(a.Overdue) + missing
+	a.Awaited += missing - a.Fewer
 	return a
 }
 

@@ -102,6 +102,9 @@ func TestMachinesThatThereMustBeAreNotAbandoned(t *testing.T) {
 	if got := a.Abandoned[0]; got.New != 3 || len(got.Unseen) != 3 {
 		t.Errorf("%d are late and %d are to be checked again, want 3", got.New, len(got.Unseen))
 	}
+	if want := "abandoned 1 machine of flavor small, and still waits for 2: "; !strings.HasPrefix(a.Abandoned[0].Event.Message, want) {
+		t.Errorf("told is %q, want %q", a.Abandoned[0].Event.Message, want)
+	}
 	s.m.Abandoned(a.Abandoned)
 	s.Machines = s.Machines[1:]
 	s.flavor("small").Want, s.flavor("small").Ordered = 2, 2
@@ -120,8 +123,8 @@ func TestMachinesThatWereNeverMadeAreWantedNoMore(t *testing.T) {
 	}
 	a := at(10 * minute)
 	check(t, a, "abandon small: release [] of 3, 3 fewer")
-	if want := "abandoned 3 machines of flavor small: the MachineDeployment has 3 machines fewer than desired; "; !strings.HasPrefix(a.Events[0].Message, want) {
-		t.Errorf("told is %q, want %q", a.Events[0].Message, want)
+	if want := "abandoned 3 machines of flavor small: it has 3 machines fewer than desired; "; !strings.HasPrefix(a.Abandoned[0].Event.Message, want) {
+		t.Errorf("told is %q, want %q", a.Abandoned[0].Event.Message, want)
 	}
 	f.Min = 2
 	check(t, at(10*minute), "abandon small: release [] of 3, 1 fewer")
@@ -154,8 +157,8 @@ func TestPodsDoNotWaitForMachinesThatARolloutNeverMakes(t *testing.T) {
 	}
 	a := at(10 * minute)
 	check(t, a, "abandon small: release [] of 1, 0 fewer")
-	if want := "stopped waiting for 1 machine of flavor small: "; !strings.HasPrefix(a.Events[0].Message, want) {
-		t.Errorf("told is %q, want %q", a.Events[0].Message, want)
+	if want := "stopped waiting for 1 machine of flavor small: "; !strings.HasPrefix(a.Abandoned[0].Event.Message, want) {
+		t.Errorf("told is %q, want %q", a.Abandoned[0].Event.Message, want)
 	}
 	if b := &a.Abandoned[0]; b.Failures != 1 || !b.frees() || b.changes() {
 		t.Errorf("decided: %+v, want a back-off and no change", b)

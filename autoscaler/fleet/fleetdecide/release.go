@@ -56,7 +56,7 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 			d.stays(drain.Node, "spec.consolidation.policy does not allow releasing a machine with pods")
 		case wait >= 0:
 			d.wake(wait + 1)
-			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it will be emptied in %v", wait.Round(time.Second)))
+			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it is emptied in %v at the earliest", wait.Round(time.Second)))
 		case may(n):
 			d.Drains = append(d.Drains, drain)
 		default:
@@ -191,12 +191,15 @@ func mostMissed(limit int, waiting func(n int) int) int {
 
 // whyReleased describes what a machine costs and what a replacement would cost.
 func whyReleased(s *cluster.State, n *cluster.Node) string {
-	another := cluster.Bill(n.MicroDollarsPerHour, again(s), 0)
-	text := fmt.Sprintf("it is empty and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
+	text, another := "it is empty", ""
+	if n.MicroDollarsPerHour > 0 {
+		text += fmt.Sprintf(" and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
+		another = fmt.Sprintf(", and starting another machine would cost $%.6f", float64(cluster.Bill(n.MicroDollarsPerHour, again(s), 0))/1e6)
+	}
 	if s.BillingPeriod > 0 {
 		text += fmt.Sprintf(", billed for %v at a time", s.BillingPeriod)
 	}
-	return text + fmt.Sprintf("; pods expected within %v have room without it, and starting another machine would cost $%.6f", again(s), float64(another)/1e6)
+	return text + fmt.Sprintf("; without it, no more pods are expected to wait within %v", again(s)) + another
 }
 
 // exchange chooses the allowed exchange of machines that saves most. It starts one exchange at a time, and none while

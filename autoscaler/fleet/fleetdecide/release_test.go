@@ -73,7 +73,7 @@ func TestAReleaseNamesWhatItSaves(t *testing.T) {
 	s.BillingPeriod = minute
 	s.Nodes[0].Age = minute
 	got := Fleet(s, all(), mover(), midnight).Release[0].Reason
-	want := "it is empty and costs $3.6000/h, billed for 1m0s at a time; pods expected within 2m0s have room without it, and starting another machine would cost $0.120000"
+	want := "it is empty and costs $3.6000/h, billed for 1m0s at a time; without it, no more pods are expected to wait within 2m0s, and starting another machine would cost $0.120000"
 	if got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}

@@ -182,6 +182,8 @@ type Uncordoning struct {
 	Node string
 	// Cancel means that the requests to move its pods are to be cancelled.
 	Cancel bool
+	// Done is recorded once the node is uncordoned; nil for none.
+	Done *Event
 }
 
 // Event is an event for people.
