@@ -177,14 +177,14 @@ func TestAContainerWhoseMoveFailsContinuesOnThaw(t *testing.T) {
 		"others resume it while it is shipped": {before: func(m *moving) { m.from.backend.on("Archive", thaw(m)) }, reason: "Thawed", part: "something else resumed it"},
 		"it ends while it is dumped": {before: func(m *moving) {
 			m.from.backend.on("Dump", func(ctx context.Context) error { return m.from.backend.Backend.Kill(ctx, m.container()) })
-		}, reason: "Thawed", part: "is now Gone"},
+		}, reason: "ContainerGone", part: "ended while it was frozen"},
 		"its target refuses the state": {before: func(m *moving) {
 			m.to.backend.fails("Stage", checkpoint.Fail(v1alpha1.MigrationReasonInvalidArchive, "it is no archive"))
 		},
 			reason: "InvalidArchive", part: "it is no archive"},
 		"its target cannot be reached any more": {before: func(m *moving) {
 			m.from.backend.on("Dump", func(context.Context) error { m.to.stop(); return nil })
-		}, reason: "TransferFailed", part: "after 1 attempts"},
+		}, reason: "TransferFailed", part: "after 1 attempt: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, tc.limits)

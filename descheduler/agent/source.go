@@ -332,7 +332,7 @@ func (a *Agent) roomToDump(entry ledger.Entry) error {
 		}
 	}
 	if entry.MemoryBytes > free {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free: raise --work-size, or wait until other migrations end",
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free that no other migration needs: raise --work-size, or wait until other migrations end",
 			entry.Container, entry.MemoryBytes, max(free, 0))
 	}
 	return nil
@@ -418,11 +418,15 @@ func (a *Agent) whyNotDumped(entry ledger.Entry, err error) error {
 	return err
 }
 
-// stillFrozen fails if the container runs, since its dump is then outdated.
+// stillFrozen fails if the container runs, since its dump is then outdated, or has ended.
 func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Container) error {
 	switch state, err := b.State(ctx, c); {
 	case err != nil:
 		return fmt.Errorf("inspect %s: %w", c, err)
+	case state == checkpoint.Unknown:
+		return fmt.Errorf("inspect %s: its state is unknown", c)
+	case state == checkpoint.Gone:
+		return checkpoint.Fail(v1alpha1.MigrationReasonContainerGone, "%s ended while it was frozen", c)
 	case state != checkpoint.Frozen:
 		return checkpoint.Fail(v1alpha1.MigrationReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
 	}

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // stepTarget decides and acts once for the target of a migration. m is nil if it is gone. It
@@ -150,8 +151,8 @@ func (a *Agent) fits(images int, bytes int64) error {
 	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
 		return nil
 	}
-	return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "the node would hold %d checkpoints with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
-		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
+	return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "the node would hold %s with %d bytes, and its maximum is %d with %d: wait until other migrations end, or raise --max-images and --max-total-bytes of the node agents",
+		plural.Count(images, "checkpoint"), bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 
 // removeTarget removes the image, and the leftovers of an interrupted staging.

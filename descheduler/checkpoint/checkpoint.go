@@ -57,7 +57,7 @@ func (c Container) Is(labels map[string]string) bool {
 // Foreign returns the failure for a container ID in the plan of a Migration that does not belong
 // to its pod.
 func (c Container) Foreign() error {
-	return Fail(v1alpha1.MigrationReasonForeignContainer, "container %s is not %s: the plan of the Migration names a container of another pod; check which users can write the status of Migrations and of the pod", c.ID, c)
+	return Fail(v1alpha1.MigrationReasonForeignContainer, "container %s is not %s: the plan of the Migration names a container that is not of its pod; check which users can write the status of Migrations and of the pod", c.ID, c)
 }
 
 // State is the state of a container.

@@ -361,7 +361,7 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			SourceDecision{Do: Report, Step: v1alpha1.SourceShipped}},
 		{"a container that ended by itself cannot be shipped",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, Container: terms.Gone},
-			fail(v1alpha1.MigrationReasonContainerGone, "the container ended before the target had its state")},
+			fail(v1alpha1.MigrationReasonContainerGone, "the container ended before its move was complete")},
 		{"a container that others resumed after its checkpoint was shipped cannot be moved",
 			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Running},
 			fail(v1alpha1.MigrationReasonThawed, "something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved")},

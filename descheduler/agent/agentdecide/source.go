@@ -183,10 +183,17 @@ func (s Source) expire() SourceDecision {
 		return do(Thaw)
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: retry
-	case s.Step != v1alpha1.SourceFailed:
-		return fail(v1alpha1.MigrationReasonFreezeExpired, "the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for")
+	case s.Step == v1alpha1.SourceFailed:
+		return SourceDecision{}
+	case s.gone():
+		return endedEarly()
 	}
-	return SourceDecision{}
+	return fail(v1alpha1.MigrationReasonFreezeExpired, "the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for")
+}
+
+// endedEarly is the failure of a container that has ended.
+func endedEarly() SourceDecision {
+	return fail(v1alpha1.MigrationReasonContainerGone, "the container ended before its move was complete")
 }
 
 // ForSourceAlone decides for the agent of the source node while the API server is unreachable.
@@ -328,7 +335,9 @@ func (s Source) freeze() SourceDecision {
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: retry
 	case s.Container == terms.Gone:
-		return fail(v1alpha1.MigrationReasonContainerGone, "the container ended before the target had its state")
+		return endedEarly()
+	case !s.Known && (s.Step == v1alpha1.SourceFrozen || s.Step == v1alpha1.SourceDumped): // it may also have resumed the container
+		return fail(v1alpha1.MigrationReasonDumpLost, "the agent's ledger was lost: place its state folder on a persistent disk")
 	case s.takesAgain():
 		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
@@ -339,8 +348,6 @@ func (s Source) freeze() SourceDecision {
 		return s.beforeFreeze()
 	case v1alpha1.SourceFrozen:
 		switch {
-		case !s.Known:
-			return fail(v1alpha1.MigrationReasonDumpLost, "the agent's ledger was lost: place its state folder on a persistent disk")
 		case s.Container == terms.Running:
 			return do(Freeze)
 		case !s.Dumped:

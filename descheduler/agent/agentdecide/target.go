@@ -77,7 +77,7 @@ func (t Target) stage() TargetDecision {
 	case !t.Known || !t.Prepared:
 		if t.Step == v1alpha1.TargetStaged {
 			return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
-				"the agent's ledger was lost, and the staged image with it: place its state folder on a persistent disk"}
+				"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk"}
 		}
 		return TargetDecision{Do: Prepare}
 	case t.Step != v1alpha1.TargetPrepared, t.Moved:

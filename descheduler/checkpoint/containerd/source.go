@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 const (
@@ -72,7 +73,10 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 	if err != nil {
 		return checkpoint.Facts{}, err
 	}
-	if state != checkpoint.Running {
+	switch state {
+	case checkpoint.Unknown:
+		return checkpoint.Facts{}, fmt.Errorf("inspect %s: its state is unknown", k)
+	case checkpoint.Frozen, checkpoint.Gone:
 		return checkpoint.Facts{}, checkpoint.Fail(v1alpha1.MigrationReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
 	}
 	if err := c.movable(ctx, k, pid); err != nil {
@@ -160,7 +164,7 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	}
 	if open > 0 {
 		return checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections,
-			"%s has %d open TCP connections, which cannot be moved: close them, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, open)
+			"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, plural.Count(open, "open TCP connection"), plural.Form(open, "it", "them"))
 	}
 	return nil
 }
@@ -399,7 +403,7 @@ func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work 
 	}
 	why := complaints(filepath.Join(work, "dump.log"))
 	if strings.Contains(why, "No space left") {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", k)
 	}
 	return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
 }

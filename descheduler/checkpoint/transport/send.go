@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 const (
@@ -155,7 +156,7 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 			return sent, err
 		case sent.Tries >= s.Tries:
 			return sent, checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed,
-				"ship the checkpoint to %s at %s, after %d attempts: %v: check that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
+				"ship the checkpoint to %s at %s, after %s: %v: check that the agents can reach each other", to.Node, to.Address, plural.Count(sent.Tries, "attempt"), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -289,7 +290,7 @@ func read(response *http.Response) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("the target responded with %s", response.Status)
 	}
 	if no.Final {
-		return Receipt{}, checkpoint.Fail(no.Reason, "the target refused the checkpoint: %s", no.Message)
+		return Receipt{}, checkpoint.Fail(no.Reason, "the agent of the target refused: %s", no.Message)
 	}
 	return Receipt{}, errors.New(no.Message)
 }

@@ -1,0 +1,76 @@
+package agentdecide
+
+import (
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
+	"supercargo.dev/supercargo/test/kit/sentences"
+)
+
+// TestNoFailureOfASourceSaysWhatIsNotKnown checks the messages for every combination of what an agent may observe.
+func TestNoFailureOfASourceSaysWhatIsNotKnown(t *testing.T) {
+	everySource(func(s Source) {
+		if !s.Known && (s.FreezeNoted || s.Dumped || s.Sent || s.Shipped || s.Overdue || s.Expired || s.Reached || s.KillNoted || s.Removed) {
+			return // these are from the ledger
+		}
+		d := ForSource(s)
+		for part, is := range map[string]bool{
+			"the container continues":                  s.Container == terms.Running,
+			"the deadline has passed":                  s.Overdue || s.Expired,
+			"the target does not have the container's": !s.TargetStaged && !s.Sent && !s.Shipped,
+			"the container has ended":                  s.Container == terms.Gone,
+			"the container ended":                      s.Container == terms.Gone,
+			"before its move was complete":             s.Order == v1alpha1.OrderFreeze || s.Order == v1alpha1.OrderPrepare || s.Order == "",
+			"something else resumed the container":     s.Container == terms.Running && (s.Known || s.Step == v1alpha1.SourceShipped),
+			"the dump was lost":                        s.Known && !s.Dumped,
+			"the agent's ledger was lost":              !s.Known && (s.Step == v1alpha1.SourceFrozen || s.Step == v1alpha1.SourceDumped),
+		} {
+			if strings.Contains(d.Message, part) && !is {
+				t.Fatalf("it says %q\nseen: %+v", d.Message, s)
+			}
+		}
+	})
+}
+
+func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
+	source := func(change func(*Source)) string {
+		s := Source{Exists: true, Known: true, Order: v1alpha1.OrderFreeze, Container: terms.Frozen, FreezeNoted: true}
+		change(&s)
+		return ForSource(s).Message
+	}
+	target := func(change func(*Target)) string {
+		s := Target{Exists: true, Reserved: true, SourceReady: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.TargetStaged, Known: true, Prepared: true, Staged: true}
+		change(&s)
+		return ForTarget(s).Message
+	}
+	at := func(step v1alpha1.SourceStep, state terms.State, change ...func(*Source)) string {
+		return source(func(s *Source) {
+			s.Step, s.Container = step, state
+			for _, f := range change {
+				f(s)
+			}
+		})
+	}
+	expired := func(s *Source) { s.Expired = true }
+	unknown := func(s *Source) { s.Known, s.FreezeNoted = false, false }
+	sent := func(s *Source) { s.Sent = true }
+	dumped := func(s *Source) { s.Dumped = true }
+	preparing := func(state terms.State) string {
+		return source(func(s *Source) { s.Order, s.Container = v1alpha1.OrderPrepare, state })
+	}
+	sentences.Check(t, []string{"*.go"}, []sentences.Case{
+		{"the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for",
+			at(v1alpha1.SourceDumped, terms.Running, expired), at(v1alpha1.SourceDumped, terms.Gone, expired)},
+		{"the container ended before its move was complete", at(v1alpha1.SourceDumped, terms.Gone), at(v1alpha1.SourceDumped, terms.Frozen)},
+		{"the container has ended: its state cannot be moved", preparing(terms.Gone), preparing(terms.Running)},
+		{"something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved",
+			at(v1alpha1.SourceDumped, terms.Running, dumped), at(v1alpha1.SourceDumped, terms.Running, unknown)},
+		{"the agent's ledger was lost: place its state folder on a persistent disk", at(v1alpha1.SourceDumped, terms.Frozen, unknown), at(v1alpha1.SourceDumped, terms.Frozen, sent)},
+		{"the dump was lost: keep the agent's work folder across restarts of the agent", at(v1alpha1.SourceDumped, terms.Frozen, sent), at(v1alpha1.SourceDumped, terms.Frozen, unknown)},
+		{"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection", target(func(s *Target) { s.Lost = true }), target(func(*Target) {})},
+		{"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk",
+			target(func(s *Target) { s.Known, s.Prepared, s.Staged = false, false, false }), target(func(*Target) {})},
+	}, nil)
+}

@@ -1,0 +1,191 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/kit/sentences"
+	"supercargo.dev/supercargo/test/kit/testfile"
+)
+
+// host is a containerd of which a test sets each answer. Unexpected calls panic.
+type host struct {
+	state    task.Status
+	pauses   error
+	dumps    error
+	spec     string
+	images   []string
+	restores bool
+}
+
+// hostTasks, hostImages and hostRuntime are the services of a host.
+type (
+	hostTasks struct {
+		tasksapi.TasksClient
+		*host
+	}
+	hostImages struct {
+		criapi.ImageServiceClient
+		*host
+	}
+	hostRuntime struct {
+		criapi.RuntimeServiceClient
+		*host
+	}
+)
+
+func (h hostTasks) Get(context.Context, *tasksapi.GetRequest, ...grpc.CallOption) (*tasksapi.GetResponse, error) {
+	return &tasksapi.GetResponse{Process: &task.Process{Status: h.state, Pid: 42}}, nil
+}
+
+func (h hostTasks) Pause(context.Context, *tasksapi.PauseTaskRequest, ...grpc.CallOption) (*emptypb.Empty, error) {
+	return nil, h.pauses
+}
+
+func (h hostTasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...grpc.CallOption) (*tasksapi.CheckpointTaskResponse, error) {
+	return nil, h.dumps
+}
+
+func (h hostImages) ImageStatus(_ context.Context, of *criapi.ImageStatusRequest, _ ...grpc.CallOption) (*criapi.ImageStatusResponse, error) {
+	for _, id := range h.images {
+		if id == of.GetImage().GetImage() {
+			return &criapi.ImageStatusResponse{Image: &criapi.Image{Id: id}}, nil
+		}
+	}
+	return &criapi.ImageStatusResponse{}, nil
+}
+
+func (h hostRuntime) Status(context.Context, *criapi.StatusRequest, ...grpc.CallOption) (*criapi.StatusResponse, error) {
+	return &criapi.StatusResponse{Info: map[string]string{"config": fmt.Sprintf(`{"enableExperimentalRestoreViaCreate":%v}`, h.restores)}}, nil
+}
+
+// specified is a container with a specification.
+type specified struct {
+	containersapi.ContainersClient
+	labels map[string]string
+	spec   string
+}
+
+func (s specified) Get(context.Context, *containersapi.GetContainerRequest, ...grpc.CallOption) (*containersapi.GetContainerResponse, error) {
+	return &containersapi.GetContainerResponse{Container: &containersapi.Container{ID: "id", Labels: s.labels, Spec: &anypb.Any{Value: []byte(s.spec)}}}, nil
+}
+
+// existing is an image that exists, with the migration that made it.
+type existing struct {
+	imagesapi.ImagesClient
+	migration string
+}
+
+func (e existing) Get(context.Context, *imagesapi.GetImageRequest, ...grpc.CallOption) (*imagesapi.GetImageResponse, error) {
+	if e.migration == "" {
+		return nil, status.Error(codes.NotFound, "no such image")
+	}
+	return &imagesapi.GetImageResponse{Image: &imagesapi.Image{Labels: map[string]string{labelMigration: e.migration}}}, nil
+}
+
+// TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot has the messages of failures, which become Events of
+// the Migration.
+func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
+	k := checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
+	own := map[string]string{
+		"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "work", "io.kubernetes.pod.uid": "uid", "io.kubernetes.container.name": "main",
+	}
+	client := func(h *host) *Client {
+		return &Client{Options: Options{Clock: clock.RealClock{}, Proc: t.TempDir()}, containers: specified{labels: own, spec: h.spec}, tasks: hostTasks{host: h}, criImages: hostImages{host: h}, runtime: hostRuntime{host: h}}
+	}
+	inspected := func(state task.Status) string {
+		_, err := client(&host{state: state, spec: `{"process":{"terminal":true}}`}).Inspect(t.Context(), k)
+		return fmt.Sprint(err)
+	}
+	if text := inspected(task.Status_UNKNOWN); !strings.Contains(text, "its state is unknown") {
+		t.Errorf("of a container whose state is unknown it says %q", text)
+	}
+	moved := func(spec string, files map[string]string) string {
+		c := client(&host{state: task.Status_RUNNING, spec: spec})
+		for name, text := range files {
+			if err := os.MkdirAll(filepath.Join(c.Proc, "42", filepath.Dir(name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			testfile.Write(t, filepath.Join(c.Proc, "42", name), text)
+		}
+		return fmt.Sprint(c.movable(t.Context(), k, 42))
+	}
+	const header = "  sl  local_address rem_address   st\n"
+	connected := func(n int) string {
+		return moved("{}", map[string]string{"net/tcp": header + strings.Repeat("   0: 0100007F:1F90 0100007F:C001 01 0\n", n)})
+	}
+	none := connected(0)
+	frozen := func(state task.Status, pauses error) string {
+		return fmt.Sprint(client(&host{state: state, pauses: pauses}).Freeze(t.Context(), k))
+	}
+	refuses := status.Error(codes.FailedPrecondition, "no freezer")
+	dumped := func(log string) string {
+		dir := t.TempDir()
+		if log != "" {
+			testfile.Write(t, filepath.Join(dir, "dump.log"), log)
+		}
+		return fmt.Sprint(client(&host{dumps: errors.New("criu failed")}).criu(t.Context(), k, dir, dir))
+	}
+	able := func(base string, restores bool, images ...string) string {
+		image := checkpoint.Image{Node: "n", Requirements: capability.Requirements{BaseImageID: base}}
+		return fmt.Sprint(client(&host{images: images, restores: restores}).Able(t.Context(), image))
+	}
+	archived := func(notes string) string {
+		dir := t.TempDir()
+		if notes != "" {
+			testfile.Write(t, filepath.Join(dir, dumpNotes), notes)
+		}
+		return fmt.Sprint(client(&host{}).Archive(t.Context(), k, dir, &strings.Builder{}))
+	}
+	removed := func(migration string) string {
+		c := client(&host{})
+		c.images = existing{migration: migration}
+		defer func() { _ = recover() }() // what is not refused continues with calls that this containerd does not know
+		return fmt.Sprint(c.Remove(t.Context(), checkpoint.Image{Name: "i", Migration: "mine"}))
+	}
+
+	sentences.Check(t, []string{"source.go", "target.go"}, []sentences.Case{
+		{"%s is %s: only running containers can be moved", inspected(task.Status_STOPPED), inspected(task.Status_RUNNING)},
+		{"%s has a terminal, which cannot be moved: remove tty from the pod", moved(`{"process":{"terminal":true}}`, nil), none},
+		{"%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem",
+			moved(`{"root":{"readonly":true}}`, map[string]string{"root/etc": ""}), moved(`{"root":{"readonly":true}}`, map[string]string{"root/tmp/x": "", "net/tcp": header})},
+		{"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", connected(1), none},
+		{"open TCP connection", connected(1), none},
+		{"%s has ended", frozen(task.Status_STOPPED, refuses), frozen(task.Status_RUNNING, refuses)},
+		{"freeze %s: %v: check whether its cgroup has a freezer", frozen(task.Status_RUNNING, refuses), frozen(task.Status_PAUSED, refuses)},
+		{"dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", dumped("Error: No space left on device\n"), dumped("Error: it has a GPU\n")},
+		{"dump %s: CRIU failed: %s (%v)", dumped("Error: it has a GPU\n"), dumped("Error: No space left on device\n")},
+		{"there is no log", dumped(""), dumped("Warn: nothing\n")},
+		{"its log has no error", dumped("Warn: nothing\n"), dumped("")},
+		{"the dump of %s is missing", archived(""), archived("x")},
+		{"the report of the source's agent does not name the image of the container", able("", true), able("i", true, "i")},
+		{"node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet", able("i", true, "j"), able("i", true, "i")},
+		{"containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", able("i", false, "i"), able("i", true, "i")},
+		{"image %s already exists and does not belong to this migration: remove it", removed("another"), removed("mine")},
+	}, map[string]string{
+		"No space left":                "a part of CRIU's log, which is read",
+		"get the snapshot of image %s": "part of an error",
+	})
+	if one, two := connected(1), connected(2); !strings.Contains(one, "1 open TCP connection, which cannot be moved: close it,") || !strings.Contains(two, "2 open TCP connections, which cannot be moved: close them,") {
+		t.Errorf("it says %q and %q", one, two)
+	}
+}
