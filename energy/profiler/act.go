@@ -25,20 +25,23 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // run decides and carries out the steps. It returns when the next round is due.
 func (r *round) run(ctx context.Context) (time.Duration, error) {
 	again := interval
 	steps := profilerdecide.Decide(profilerdecide.Limits{
-		Act: r.probing(), AtOnce: r.Config.AtOnce, Settle: r.Config.settle, Backoff: r.Config.Backoff, MostBackoff: mostBackoff,
+		Inactive: r.inactive(), AtOnce: r.Config.AtOnce, Settle: r.Config.settle, Backoff: r.Config.Backoff, MostBackoff: mostBackoff,
 	}, r.types, r.now)
 	var errs []error
-	for _, s := range steps {
+	for i := range steps {
+		s := &steps[i]
 		if s.Again > 0 {
 			again = min(again, s.Again)
 		}
 		if err := r.do(ctx, s); err != nil {
+			s.Reason, s.Message = "", "" // it is not known what was done
 			if apierrors.IsConflict(err) {
 				again = settling // the observed state is outdated
 				continue
@@ -53,10 +56,11 @@ func (r *round) run(ctx context.Context) (time.Duration, error) {
 	return again, errors.Join(errs...)
 }
 
-// do carries out one step.
-func (r *round) do(ctx context.Context, s profilerdecide.Step) error {
+// do carries out one step. If it does something else, because more is known by then, it changes the reason and the
+// message.
+func (r *round) do(ctx context.Context, s *profilerdecide.Step) error {
 	if s.Action == profilerdecide.Nothing {
-		r.observeOnly(ctx, s)
+		r.observeOnly(ctx, *s)
 		return nil
 	}
 	log.FromContext(ctx).Info("Probing", "machineType", s.Type, "action", s.Action, "node", s.Node, "reason", s.Reason, "message", s.Message)
@@ -66,21 +70,21 @@ func (r *round) do(ctx context.Context, s profilerdecide.Step) error {
 	var err error
 	switch s.Action {
 	case profilerdecide.Reserve:
-		err = r.reserve(ctx, s)
+		err = r.reserve(ctx, *s)
 	case profilerdecide.Launch:
 		err = r.launch(ctx, s)
 	case profilerdecide.Cancel:
-		err = r.end(ctx, s)
+		err = r.end(ctx, *s)
 		r.count(err, "cancelled")
 	case profilerdecide.Collect:
 		return r.collect(ctx, s)
 	case profilerdecide.Fail:
-		return r.fail(ctx, s, r.lastWords(ctx, s))
+		return r.fail(ctx, s, r.lastWords(ctx, *s))
 	case profilerdecide.Free:
 		err = r.free(ctx, s.Node)
 	}
 	if err == nil {
-		r.recordEvent(s, corev1.EventTypeNormal, string(s.Action), s.Message)
+		r.recordEvent(*s, corev1.EventTypeNormal, s.Reason, s.Message)
 	}
 	return err
 }
@@ -129,13 +133,14 @@ func (r *round) taint(ctx context.Context, node *corev1.Node, taints []corev1.Ta
 }
 
 // launch creates the Job, unless the API server has a pod on the node that the cache lacks.
-func (r *round) launch(ctx context.Context, s profilerdecide.Step) error {
+func (r *round) launch(ctx context.Context, s *profilerdecide.Step) error {
 	pods, err := drain.Pods(ctx, r.Live, s.Node)
 	if err != nil {
 		return err
 	}
 	if len(pods) > 0 {
-		return r.free(ctx, s.Node) // a pod came first; the next decision chooses again
+		s.Reason, s.Message = v1alpha1.ProfileReasonNodeBusy, fmt.Sprintf("node %s is not probed: pod %s is on it", s.Node, world.PodName(&pods[0]))
+		return r.free(ctx, s.Node) // the next decision chooses again
 	}
 	object := r.world.Nodes[s.Node]
 	state := r.view.Node(object, cluster.Node{Name: object.Name, Class: class.Any})
@@ -203,7 +208,7 @@ func (r *round) lastWords(ctx context.Context, s profilerdecide.Step) string {
 }
 
 // collect saves the result of a probe. An unusable result is a failure.
-func (r *round) collect(ctx context.Context, s profilerdecide.Step) error {
+func (r *round) collect(ctx context.Context, s *profilerdecide.Step) error {
 	texts, err := r.words(ctx, s.Type)
 	if err != nil {
 		return err
@@ -217,10 +222,10 @@ func (r *round) collect(ctx context.Context, s profilerdecide.Step) error {
 		case !report.Complete:
 			why = "the report of the probe is incomplete"
 		default:
-			return r.keep(ctx, s, text)
+			return r.keep(ctx, *s, text)
 		}
 	}
-	return r.fail(ctx, s, why)
+	return r.fail(ctx, s, fmt.Sprintf("the probe on node %s failed: %s", s.Node, why))
 }
 
 // keep writes the report of a complete probe to the record before it deletes the Job.
@@ -250,8 +255,9 @@ func (r *round) keep(ctx context.Context, s profilerdecide.Step, report string) 
 }
 
 // fail records a failed probe.
-func (r *round) fail(ctx context.Context, s profilerdecide.Step, why string) error {
+func (r *round) fail(ctx context.Context, s *profilerdecide.Step, why string) error {
 	const most = 512
+	s.Reason, s.Message = v1alpha1.ProfileReasonProbeFailed, why
 	known := r.recordOf(s.Type)
 	before := *known
 	known.Of(s.Type, jobState(r.jobs[s.Type]).Hardware)
@@ -261,10 +267,10 @@ func (r *round) fail(ctx context.Context, s profilerdecide.Step, why string) err
 		*known = before
 		return err
 	}
-	err := r.end(ctx, s)
+	err := r.end(ctx, *s)
 	r.count(err, "failed")
 	if err == nil {
-		r.recordEvent(s, corev1.EventTypeWarning, v1alpha1.ProfileReasonProbeFailed, why)
+		r.recordEvent(*s, corev1.EventTypeWarning, s.Reason, s.Message)
 	}
 	return err
 }

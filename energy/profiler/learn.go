@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/profiler/profilerdecide"
 	"supercargo.dev/supercargo/internal/platform/conditions"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // learned is the result of a refit of a machine type.
@@ -46,7 +47,7 @@ func (r *round) learn(ctx context.Context, steps []profilerdecide.Step) error {
 			continue
 		}
 		before := p.DeepCopy()
-		if !r.ReadOnly { // without records it is unknown
+		if !r.ReadOnly && s.Reason != "" { // without records it is unknown
 			r.condition(p, v1alpha1.ProfileProbed, s.Reason == v1alpha1.ProfileReasonProbed, s.Reason, s.Message)
 		}
 		if r.due(p) {
@@ -139,12 +140,9 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	is := digestOf(p.Status.Models)
 	// A record without a digest is new, or of new hardware: the models are of the old hardware.
 	edited := known.Digest != "" && is != known.Digest && is != known.Before && p.Status.Models != nil
-	if edited && !r.DryRun {
-		why := "they differ from the learned ones"
-		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
-			why = err.Error()
-		}
-		r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ProfileReasonModelsInvalid, v1alpha1.ActionLearn, "status.models are discarded and learned again: %s. Write your own models to spec.models", why)
+	why := ""
+	if edited {
+		why = faultOf(p)
 	}
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels
@@ -157,6 +155,9 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 		*known = before
 		return err
 	}
+	if edited && !r.DryRun {
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ProfileReasonModelsInvalid, v1alpha1.ActionLearn, "status.models are replaced by what was learned: %s. Write your own models to spec.models", why)
+	}
 	p.Status.Models = models
 	if l.err != nil {
 		r.condition(p, v1alpha1.ProfileLearned, false, v1alpha1.ProfileReasonInsufficientSamples, l.err.Error())
@@ -164,13 +165,29 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	}
 	metricRefits.Inc()
 	publish(p.Spec.MachineType, l.Profile)
-	how := "measured"
-	if l.modelled > 0 {
-		how = fmt.Sprintf("of %d of them modelled", l.modelled)
-	}
-	r.condition(p, v1alpha1.ProfileLearned, true, v1alpha1.ProfileReasonFitted,
-		fmt.Sprintf("from %d probed sizes (energy %s) and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()))
+	r.condition(p, v1alpha1.ProfileLearned, true, v1alpha1.ProfileReasonFitted, l.origin())
 	return nil
+}
+
+// faultOf returns what is wrong with the models in a status, which are not those that were learned.
+func faultOf(p *v1alpha1.MachineProfile) string {
+	alone := &v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}
+	if _, err := profile.FromObject(alone); err != nil {
+		return err.Error()
+	}
+	return "they differ from the learned ones"
+}
+
+// origin describes what the models were learned from.
+func (l *learned) origin() string {
+	how := ""
+	switch {
+	case l.modelled > 0:
+		how = fmt.Sprintf(" (energy of %d of them modelled)", l.modelled)
+	case l.probes > 0:
+		how = " (energy measured)"
+	}
+	return fmt.Sprintf("from %s%s and %s of finished pods%s", plural.Count(l.probes, "probed size"), how, plural.Count(l.tasks, "size"), l.under())
 }
 
 // judge sets the condition for whether the profile can be used.

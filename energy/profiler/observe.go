@@ -177,7 +177,7 @@ func (r *round) node(object *corev1.Node) profilerdecide.Node {
 	if len(state.Pods) > 0 {
 		n.Busy = state.Pods[0].Name
 	}
-	n.Wanted = r.wanted(&state)
+	n.Wanted, n.Unclear = r.wanted(&state)
 	if _, err := probe.SizesFor(room(&state)); err != nil {
 		n.Small = err.Error()
 	}
@@ -193,17 +193,18 @@ func room(n *cluster.Node) profile.Size {
 // heldMatters is how long a pod counts whose suitable nodes are unknown.
 const heldMatters = 5 * time.Minute
 
-// wanted returns a pending pod for which the node has room; "" if there is none.
-func (r *round) wanted(n *cluster.Node) string {
+// wanted returns a pending pod for which the node has room, or for some time one whose suitable nodes are unknown, and
+// whether they are; "" if there is none.
+func (r *round) wanted(n *cluster.Node) (pod string, unclear bool) {
 	state := cluster.State{Nodes: []cluster.Node{*n}}
 	for _, w := range r.waiting {
 		if w.Held == "" {
 			state.Pending = append(state.Pending, w.Pod)
 		} else if r.now.Sub(w.Since) < heldMatters {
-			return w.Name
+			return w.Name, true
 		}
 	}
-	return drain.Wanted(&state, n.Name)
+	return drain.Wanted(&state, n.Name), false
 }
 
 func isOurs(t corev1.Taint) bool { return t.Key == v1alpha1.TaintProbing }
@@ -219,7 +220,10 @@ func (r *round) closed(n *corev1.Node) string {
 	if _, is := world.Ready(n); !is {
 		return "it is not ready"
 	}
-	if n.Spec.Unschedulable || n.DeletionTimestamp != nil {
+	if n.DeletionTimestamp != nil {
+		return "it is being deleted"
+	}
+	if n.Spec.Unschedulable {
 		return "it is unschedulable"
 	}
 	if _, is := drain.MarkOf(n); is {

@@ -198,7 +198,20 @@ func (p *Profiler) podMatters() predicate.Predicate {
 func (p *Profiler) probing() bool { return p.Config.Mode == Act && !p.DryRun }
 
 // probing reports whether probes may run.
-func (r *round) probing() bool { return r.Profiler.probing() && !r.paused.Paused }
+func (r *round) probing() bool { return r.inactive() == "" }
+
+// inactive returns why probes may not run; "" if they may.
+func (r *round) inactive() string {
+	switch {
+	case r.Config.Mode != Act:
+		return "--probing is not Act"
+	case r.DryRun:
+		return "this is a dry run"
+	case r.paused.Paused:
+		return r.paused.Message()
+	}
+	return ""
+}
 
 // Reconcile implements reconcile.Reconciler. It runs one round.
 func (p *Profiler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Limits configures decisions.
 type Limits struct {
-	// Act allows reservations and Jobs; otherwise they are only reported.
-	Act bool
+	// Inactive is why reservations and Jobs are only reported; "" if they are made.
+	Inactive string
 	// AtOnce is the maximum number of machine types to probe at the same time, at least 1.
 	AtOnce int
 	// Settle is how long a node must have been reserved before the Job is created, because the
@@ -39,8 +40,9 @@ type Node struct {
 	// every node; "" if there is none.
 	Busy string
 	// Wanted is a pending pod for which the node has room, or would have without the probe; "" if
-	// there is none.
-	Wanted string
+	// there is none. Unclear means that it is unknown which nodes suit that pod.
+	Wanted  string
+	Unclear bool
 	// Reserved is when it was reserved for a probe; zero if it is not.
 	Reserved time.Time
 	// Hardware is the fingerprint of its hardware; "" if its agent does not report it.
@@ -176,16 +178,22 @@ func (c Limits) withJob(t *Type) Step {
 	}
 	node := &t.Nodes[at]
 	switch {
-	case !c.Act:
-		return cancel(v1alpha1.ProfileReasonNotActing, "--probing is not Act")
+	case c.Inactive != "":
+		return cancel(v1alpha1.ProfileReasonNotActing, "%s", c.Inactive)
+	case t.Hardware == "":
+		return cancel(v1alpha1.ProfileReasonHardwareUnknown, unreported)
 	case !t.needs():
-		return cancel(v1alpha1.ProfileReasonProbed, "the hardware no longer needs to be probed")
-	case node.Hardware != job.Hardware || job.Hardware != t.Hardware:
+		return cancel(v1alpha1.ProfileReasonProbed, probed)
+	case node.Hardware == "":
+		return cancel(v1alpha1.ProfileReasonOtherHardware, "node %s no longer reports its hardware", node.Name)
+	case node.Hardware != job.Hardware:
 		return cancel(v1alpha1.ProfileReasonOtherHardware, "the hardware of node %s has changed since the start of the probe", node.Name)
+	case job.Hardware != t.Hardware:
+		return cancel(v1alpha1.ProfileReasonOtherHardware, "the profile is for other hardware than that of node %s", node.Name)
 	case node.Busy != "":
-		return cancel(v1alpha1.ProfileReasonNodeBusy, "pod %s runs on node %s too", node.Busy, node.Name)
+		return cancel(v1alpha1.ProfileReasonNodeBusy, "pod %s is on node %s too", node.Busy, node.Name)
 	case node.Wanted != "":
-		return cancel(v1alpha1.ProfileReasonPodsPending, "pod %s is pending, and node %s has room for it", node.Wanted, node.Name)
+		return cancel(v1alpha1.ProfileReasonPodsPending, "node %s: %s", node.Name, node.wanted())
 	case node.Reserved.IsZero():
 		return Step{Action: Reserve, Node: node.Name, Reason: v1alpha1.ProfileReasonReservationLost, Message: "node " + node.Name + " is reserved again for its probe"}
 	}
@@ -218,16 +226,20 @@ func (c Limits) withReservation(t *Type, now time.Time) Step {
 // invalid returns why a node cannot be probed; "" if it can.
 func (c Limits) invalid(t *Type, n *Node) (reason, why string) {
 	switch {
-	case !c.Act:
-		return v1alpha1.ProfileReasonNotActing, "--probing is not Act"
+	case c.Inactive != "":
+		return v1alpha1.ProfileReasonNotActing, c.Inactive
+	case t.Hardware == "":
+		return v1alpha1.ProfileReasonHardwareUnknown, unreported
 	case !t.needs():
-		return v1alpha1.ProfileReasonProbed, "the hardware no longer needs to be probed"
+		return v1alpha1.ProfileReasonProbed, probed
+	case n.Hardware == "":
+		return v1alpha1.ProfileReasonOtherHardware, "it does not report its hardware"
 	case n.Hardware != t.Hardware:
 		return v1alpha1.ProfileReasonOtherHardware, "its hardware differs from that of the profile"
 	case n.Busy != "":
-		return v1alpha1.ProfileReasonNodeBusy, "pod " + n.Busy + " runs on it"
+		return v1alpha1.ProfileReasonNodeBusy, "pod " + n.Busy + " is on it"
 	case n.Wanted != "":
-		return v1alpha1.ProfileReasonPodsPending, "pod " + n.Wanted + " is pending, and the node has room for it"
+		return v1alpha1.ProfileReasonPodsPending, n.wanted()
 	case n.Closed != "":
 		return v1alpha1.ProfileReasonNoEmptyNode, n.Closed
 	case n.Small != "":
@@ -236,31 +248,45 @@ func (c Limits) invalid(t *Type, n *Node) (reason, why string) {
 	return "", ""
 }
 
+// unreported is why nothing is probed whose hardware is unknown.
+const unreported = "no node agent has reported the hardware of its machines"
+
+// probed is why nothing more is probed.
+const probed = "its hardware has been probed"
+
+// wanted describes the pending pod that may need the node.
+func (n *Node) wanted() string {
+	if n.Unclear {
+		return "pod " + n.Wanted + " is pending, and it is unknown which nodes suit it"
+	}
+	return "pod " + n.Wanted + " is pending, and the node has room for it"
+}
+
 // begin selects a node for a probe: the first suitable one by name.
 func (c Limits) begin(t *Type, busy int, now time.Time) Step {
 	switch {
 	case t.Hardware == "":
-		return Step{Reason: v1alpha1.ProfileReasonHardwareUnknown, Message: "no node agent has reported the hardware of its machines"}
+		return Step{Reason: v1alpha1.ProfileReasonHardwareUnknown, Message: unreported}
 	case !t.needs():
-		return Step{Reason: v1alpha1.ProfileReasonProbed, Message: "its hardware has been probed"}
+		return Step{Reason: v1alpha1.ProfileReasonProbed, Message: probed}
 	}
 	if t.Failures > 0 {
 		if wait := c.backoff(t.Failures) - now.Sub(t.Last); wait > 0 {
-			return Step{Reason: v1alpha1.ProfileReasonBackingOff, Message: fmt.Sprintf("%d probes have failed in a row; the next is at %s", t.Failures, now.Add(wait).UTC().Format(time.RFC3339)), Again: wait}
+			return Step{Reason: v1alpha1.ProfileReasonBackingOff, Message: fmt.Sprintf("%s failed in a row; the next starts at %s at the earliest", plural.Form(t.Failures, "1 probe has", fmt.Sprintf("%d probes have", t.Failures)), now.Add(wait).UTC().Format(time.RFC3339)), Again: wait}
 		}
 	}
 	if busy >= c.AtOnce {
-		return Step{Reason: v1alpha1.ProfileReasonTooManyProbes, Message: fmt.Sprintf("%d other machine types are being probed", busy)}
+		return Step{Reason: v1alpha1.ProfileReasonTooManyProbes, Message: plural.Form(busy, "another machine type has a probe or a reserved node", fmt.Sprintf("%d other machine types have a probe or a reserved node", busy))}
 	}
 	why := "the machine type has no node"
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		if _, invalid := (Limits{Act: true}).invalid(t, n); invalid != "" {
+		if _, invalid := (Limits{}).invalid(t, n); invalid != "" {
 			why = "node " + n.Name + ": " + invalid
 			continue
 		}
-		if !c.Act {
-			return Step{Node: n.Name, Reason: v1alpha1.ProfileReasonWouldProbe, Message: "node " + n.Name + " would be probed if --probing were Act"}
+		if c.Inactive != "" {
+			return Step{Node: n.Name, Reason: v1alpha1.ProfileReasonWouldProbe, Message: "node " + n.Name + " can be probed, but is not: " + c.Inactive}
 		}
 		return Step{Action: Reserve, Node: n.Name, Reason: v1alpha1.ProfileReasonNodeReserved, Message: "node " + n.Name + " is reserved for a probe", Again: c.Settle}
 	}

@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-var acting = Limits{Act: true, AtOnce: 1, Settle: 5 * time.Second, Backoff: time.Minute, MostBackoff: time.Hour}
+var acting = Limits{AtOnce: 1, Settle: 5 * time.Second, Backoff: time.Minute, MostBackoff: time.Hour}
 
 // fresh returns a type with an empty node that has never been probed.
 func fresh(change ...func(*Type)) Type {
@@ -92,7 +92,7 @@ func TestEachStepFollowsFromWhatIsSeen(t *testing.T) {
 
 func TestWhoOnlyObservesTouchesNothingNew(t *testing.T) {
 	observing := acting
-	observing.Act = false
+	observing.Inactive = "--probing is not Act"
 	for want, typ := range map[Action]Type{Nothing: fresh(), Cancel: fresh(job(Running)), Free: fresh(reservedFor(time.Hour))} {
 		if s := Decide(observing, []Type{typ}, noon)[0]; s.Action != want {
 			t.Errorf("%+v, want %q", s, want)
@@ -156,14 +156,14 @@ func anyTypes(t *rapid.T) (types []Type) {
 func TestABusyOrWantedNodeIsNeverProbed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := acting
-		c.Act = rapid.Bool().Draw(t, "act")
+		c.Inactive = rapid.SampledFrom([]string{"", "--probing is not Act"}).Draw(t, "inactive")
 		types := anyTypes(t)
 		for i, s := range Decide(c, types, noon) {
 			if s.Action != Launch && s.Action != Reserve {
 				continue
 			}
 			for _, n := range types[i].Nodes {
-				if n.Name == s.Node && (n.Busy != "" || n.Wanted != "" || n.Hardware != types[i].Hardware || !c.Act) {
+				if n.Name == s.Node && (n.Busy != "" || n.Wanted != "" || n.Hardware != types[i].Hardware || c.Inactive != "") {
 					t.Fatalf("%+v on %+v", s, n)
 				}
 			}
