@@ -100,7 +100,9 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	}
 	plain, observing := drained(nil), drained(func(s *scene, _ *Draining) { s.c.Act = false })
 	serving := func(resided time.Duration, moved bool) string {
-		return drained(func(s *scene, d *Draining) { d.Pods[0].Resided, s.c.MoveServices, s.c.PodResidence = resided, moved, 5*minute }, service("y", 4))
+		return drained(func(s *scene, d *Draining) {
+			d.Pods[0].Resided, s.c.MoveServices, s.c.PodResidence = resided, moved, 5*minute
+		}, service("y", 4))
 	}
 	late := func(ago time.Duration, pods ...cluster.Pod) string {
 		return drained(func(_ *scene, d *Draining) { d.Since = midnight.Add(-ago) }, pods...)

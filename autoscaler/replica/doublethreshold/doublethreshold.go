@@ -121,7 +121,7 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	case t.under(c.Alpha), t.falls(c.Delta) && x < c.Alpha:
 		return m, c.Ask(normal, next, t.why("normal scale-in", x))
 	}
-	return m, c.Hold(o, next, t.why("no trend", x))
+	return m, c.Hold(o, next, t.why("no rule applies", x))
 }
 
 // next returns the time until the next sample.

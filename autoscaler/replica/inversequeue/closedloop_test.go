@@ -175,8 +175,8 @@ func TestSamplingAfterAnOvershoot(t *testing.T) {
 		want   int
 		says   string
 	}{
-		{"only numbers far above: what the queueing model says", nil, kept(36, 37, 38, 39), 40, 11, "first sample"},
-		{"however many", ptr(10), kept(36, 37, 38, 39, 40, 41), 40, 11, "first sample"},
+		{"only numbers far above: what the queueing model says", nil, kept(36, 37, 38, 39), 40, 11, "sampling again from the beginning"},
+		{"however many", ptr(10), kept(36, 37, 38, 39, 40, 41), 40, 11, "sampling again from the beginning"},
 		{"what the queueing model says was too few: one below", ptr(11), kept(36, 37, 38, 39, 40), 36, 35, "sampling"},
 		{"less far above: one below", ptr(10), kept(17, 18, 19, 20), 21, 16, "sampling"},
 		{"none below is left: the first that was left out", ptr(10), kept(11, 12, 36, 37, 38), 40, 13, "sampling"},

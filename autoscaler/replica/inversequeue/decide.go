@@ -6,6 +6,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Decide is algorithm 4 of the paper, for one control interval.
@@ -51,7 +52,7 @@ func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.De
 		return m, c.Doubt(o, c.Interval, doubt)
 	}
 	if m.Quiet.Evaluations = min(m.Quiet.Evaluations+1, c.QuietEvaluations); m.Quiet.Evaluations < c.QuietEvaluations {
-		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in %d consecutive samples, %d are needed", m.Quiet.Evaluations, c.QuietEvaluations))
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no requests arrived in the last %s, %d in a row are needed", plural.Count(m.Quiet.Evaluations, "sample"), c.QuietEvaluations))
 	}
 	m.Input, m.Previous = 0, 0
 	return m, c.Ask(c.Min, c.Interval, "no requests arrived")
@@ -103,7 +104,7 @@ func (s *step) unstable() string {
 	now := s.system(s.o.Ready)
 	switch {
 	case !now.Stable():
-		return fmt.Sprintf("%d replicas cannot serve %.4g requests/s, %d can", s.o.Ready, s.lambda, s.stable)
+		return fmt.Sprintf("%s cannot serve %.4g requests/s by the queueing model, %d can", plural.Count(s.o.Ready, "replica"), s.lambda, s.stable)
 	case s.o.QueueLength > s.c.QueueFactor*now.Requests():
 		return fmt.Sprintf("%.4g requests in the system are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
 	case s.o.ResponseTime > s.c.ResponseFactor*s.response(s.stable):

@@ -186,13 +186,13 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		says        string
 		doubt       bool
 	}{
-		{"one evaluation", []law.Observation{idle}, 40, "1 consecutive samples, 3 are needed", false},
-		{"two evaluations", []law.Observation{idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
+		{"one evaluation", []law.Observation{idle}, 40, "1 sample, 3 in a row are needed", false},
+		{"two evaluations", []law.Observation{idle, idle}, 40, "2 samples, 3 in a row are needed", false},
 		{"three evaluations", []law.Observation{idle, idle, idle}, 1, "no requests arrived", false},
 		{"and without end after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no requests arrived", false},
-		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
-		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples, 3 are needed", false},
-		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
+		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 samples, 3 in a row are needed", false},
+		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 samples, 3 in a row are needed", false},
+		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before and are still requested is not Ready", true},
 		{"they became unready one after the other", []law.Observation{
 			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Desired: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Desired: 40, Ready: 37},
 			with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }),
@@ -201,7 +201,7 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Desired: 44, Ready: 40}, with(func(o *law.Observation) { o.Desired = 44 }),
 			with(func(o *law.Observation) { o.Desired = 44 }), with(func(o *law.Observation) { o.Desired = 44 }),
 		}, 1, "no requests arrived", false},
-		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
+		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "is not Ready", true},
 		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "80 % busy", true},
 		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Desired, o.Ready = 5, 5 })}, 1, "no requests arrived", false},
 		{"the queue is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.QueueLength = math.NaN() })}, 40, "no queue length was measured", false},

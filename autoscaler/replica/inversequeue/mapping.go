@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // control moves the control input by the error of the service, mapped to the queueing model (equations 12 to 16):
@@ -36,8 +37,11 @@ func (s *step) control(guide *Reference) (Memory, law.Decision) {
 		u = max(down, bare*(1+1e-9))
 	}
 	n := s.inverse(u)
-	return s.decide(n, u, fmt.Sprintf("response time %.4g s, reference %.4g s learned at %.4g requests/s: %d replicas achieve %.4g s by the queueing model",
-		y, reference, guide.ArrivalRate, n, u))
+	model := fmt.Sprintf("%s %.4g s", plural.Form(n, "1 replica achieves", fmt.Sprintf("%d replicas achieve", n)), u)
+	if !s.system(n).Stable() || s.response(n) > u { // Max is below what serves the requests
+		model = plural.Form(n, "1 replica is", fmt.Sprintf("%d replicas are", n)) + " too few"
+	}
+	return s.decide(n, u, fmt.Sprintf("response time %.4g s, reference %.4g s learned at %.4g requests/s: %s by the queueing model", y, reference, guide.ArrivalRate, model))
 }
 
 // share returns a/b clamped to [0, 1], or 1 if b is not above 0.

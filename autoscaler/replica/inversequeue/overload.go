@@ -6,6 +6,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // overload sizes the service by its queue (algorithm 3, QLP):
@@ -31,7 +32,7 @@ func (s *step) overload(why string) (Memory, law.Decision) {
 	}
 	n = s.drain(max(n, s.o.Desired))
 	n = s.c.Clamp(n)
-	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%d replicas to drain the queue of %.4g", n, s.o.QueueLength))
+	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%s to serve the requests and drain the queue of %.4g", plural.Count(n, "replica"), s.o.QueueLength))
 }
 
 // recover implements step 2.

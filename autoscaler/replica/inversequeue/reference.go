@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // find selects the reference model for this arrival rate, the nearest within Gap (the lower rate of two), or creates
@@ -227,19 +228,33 @@ func (s *step) guide() *Reference {
 func (s *step) sample() (Memory, law.Decision) {
 	r := s.model
 	if len(r.Sizes) == 0 || r.TooFew != nil && s.c.unseen(r) == 0 || s.far() {
-		n := s.inverse(s.slo)
-		if r.TooFew != nil {
-			n = max(n, *r.TooFew+1)
-		}
-		n = s.c.Clamp(n)
-		return s.decide(n, s.inputFor(n), fmt.Sprintf("first sample at %.4g requests/s: %d replicas by the queueing model", s.lambda, n))
+		return s.restart()
 	}
 	n := r.Sizes[0].Replicas - 1
 	if r.TooFew != nil && n <= *r.TooFew {
 		n = s.above()
 	}
 	n = s.c.Clamp(n)
-	return s.decide(n, s.inputFor(n), fmt.Sprintf("sampling at %.4g requests/s: %d of %d sizes known", s.lambda, len(r.Sizes), s.c.MatureSizes))
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("sampling at %.4g requests/s: %s known, %d needed", s.lambda, plural.Count(len(r.Sizes), "size"), s.c.MatureSizes))
+}
+
+// restart samples with the number by the queueing model, above the numbers that count as too few.
+func (s *step) restart() (Memory, law.Decision) {
+	r := s.model
+	n, enough := s.c.Servers(s.lambda, s.slo)
+	origin := "by the queueing model"
+	if !enough {
+		origin = "the maximum, which is too few by the queueing model"
+	}
+	if r.TooFew != nil && *r.TooFew >= n {
+		n, origin = *r.TooFew+1, fmt.Sprintf("since %d %s as too few", *r.TooFew, plural.Form(*r.TooFew, "counts", "count"))
+	}
+	which := "first sample"
+	if len(r.Sizes) > 0 {
+		which = "sampling again from the beginning"
+	}
+	n = s.c.Clamp(n)
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("%s at %.4g requests/s: %s, %s", which, s.lambda, plural.Count(n, "replica"), origin))
 }
 
 // far reports whether all sizes of the model are so far above n_r and the number by the queueing model that sampling by
@@ -267,5 +282,5 @@ func (s *step) above() int {
 // stay keeps the desired number of replicas until the measurements are of that number.
 func (s *step) stay() (Memory, law.Decision) {
 	n := s.c.Clamp(s.o.Desired)
-	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may have been measured before %d replicas were Ready: keeping %d", s.o.ResponseTime, s.o.Ready, n))
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("response time %.4g s may have been measured before %s Ready: keeping %d", s.o.ResponseTime, plural.Form(s.o.Ready, "1 replica was", fmt.Sprintf("%d replicas were", s.o.Ready)), n))
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Observation is the input of a law about a service. A missing measurement is NaN, never 0.
@@ -107,7 +108,7 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 // cause of the earlier decision still holds, and replicas that still start would be cancelled and created again.
 func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
 	if n < l.Clamp(o.Desired) {
-		reasons = append(reasons, fmt.Sprintf("%d are already requested and are not reduced to %d", o.Desired, n))
+		reasons = append(reasons, fmt.Sprintf("%s already requested and %s not reduced to %d", plural.Form(o.Desired, "1 is", fmt.Sprintf("%d are", o.Desired)), plural.Form(o.Desired, "is", "are"), n))
 		n = l.Clamp(o.Desired)
 	}
 	return l.Ask(n, next, reasons...)
@@ -143,7 +144,7 @@ const mostMeasured = 1e12
 func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 	switch {
 	case o.Age < 0:
-		return fmt.Sprintf("the measurements are %v in the future: a clock was changed", -o.Age)
+		return fmt.Sprintf("the measurements are %v in the future: the clocks differ, or one was changed", -o.Age)
 	case maxAge > 0 && o.Age > maxAge:
 		return fmt.Sprintf("the measurements are %v old, more than %v", o.Age, maxAge)
 	case o.Desired < 0 || o.Ready < 0:
@@ -164,7 +165,7 @@ func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 		case math.IsNaN(m.value):
 			return "no " + m.name + " was measured"
 		case m.value < 0, m.value > mostMeasured:
-			return fmt.Sprintf("a %s of %v is impossible", m.name, m.value)
+			return fmt.Sprintf("the measured %s of %v is impossible", m.name, m.value)
 		}
 	}
 	if o.Ready == 0 && needs != 0 {

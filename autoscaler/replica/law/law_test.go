@@ -24,7 +24,7 @@ func TestWhatKeepsALawFromDeciding(t *testing.T) {
 		{"an infinite rate", ArrivalRate, func(o *Observation) { o.ArrivalRate = math.Inf(1) }, "arrival rate of +Inf is impossible"},
 		{"a response time of eons", ResponseTime, func(o *Observation) { o.ResponseTime = 1e300 }, "response time of 1e+300 is impossible"},
 		{"stale", ArrivalRate, func(o *Observation) { o.Age = time.Hour }, "1h0m0s old, more than 1m0s"},
-		{"from the future", ArrivalRate, func(o *Observation) { o.Age = -time.Second }, "a clock was changed"},
+		{"from the future", ArrivalRate, func(o *Observation) { o.Age = -time.Second }, "the clocks differ, or one was changed"},
 		{"nothing serves", Utilization, func(o *Observation) { o.Ready = 0 }, "no replica is Ready"},
 		{"replicas unknown", ArrivalRate, func(o *Observation) { o.Desired = -1 }, "is unknown"},
 	} {

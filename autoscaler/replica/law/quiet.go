@@ -3,6 +3,8 @@ package law
 import (
 	"fmt"
 	"time"
+
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Quiet tells a service without requests from one that does not answer. If a server counts requests when it answers
@@ -37,7 +39,7 @@ const busyPercent = 10
 func (q Quiet) Doubt(o Observation) string {
 	switch before := min(q.Served, o.asked()); {
 	case o.Ready < before:
-		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to answer", before-o.Ready, before)
+		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before and are still requested %s not Ready: they may be unable to answer", before-o.Ready, before, plural.Form(before-o.Ready, "is", "are"))
 	case o.Utilization > busyPercent:
 		return fmt.Sprintf("no request was answered, and replicas are %.3g %% busy: they may be unable to answer", o.Utilization)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Decide evaluates one observation. At the end of a control interval it learns, and decides on
@@ -107,7 +108,7 @@ func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
 	if o.ArrivalRate > 0 && c.system(m, o.Desired, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %d replicas can serve", o.ArrivalRate, o.QueueLength, o.Desired)}
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %s can serve within the SLO by the queueing model", o.ArrivalRate, o.QueueLength, plural.Count(o.Desired, "replica"))}
 		if note != "" {
 			reasons = append(reasons, note)
 		}
@@ -156,7 +157,7 @@ func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory,
 		n = max(n, urgent.Replicas) // the queue is not worked off yet
 	}
 	n = c.Clamp(n)
-	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %d replicas", rate, m.Margin, spread, m.Speed, n)}
+	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %s", rate, m.Margin, spread, m.Speed, plural.Count(n, "replica"))}
 	if note != "" {
 		reasons = append(reasons, note)
 	}

@@ -148,7 +148,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 			var out Outcome
 			m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
 			c := p.Conditions(&OtherScalers{}, &out)[1]
-			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
+			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before and are still requested are not Ready") {
 				t.Fatalf("%s, evaluation %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
 			}
 		}
