@@ -151,8 +151,10 @@ func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) string {
 	alone := fleet.BackingOff(s, now)
 	switch {
+	case s.Message != "":
+		return s.Message
 	case s.PricePerHour == "":
-		return cmp.Or(s.Message, "its price is unknown")
+		return "its price is unknown"
 	case alone != "":
 		return alone
 	case s.Machines >= s.Max:

@@ -203,6 +203,8 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 		}{
 			{"unpriced", func(s *v1alpha1.FlavorStatus) { s.PricePerHour = "" }},
 			{"full", func(s *v1alpha1.FlavorStatus) { s.Machines = 5 }},
+			{"paused", func(s *v1alpha1.FlavorStatus) { s.Message = "the MachineDeployment is paused" }},
+			{"risky", func(s *v1alpha1.FlavorStatus) { s.Warning = "its machines may be deleted with their pods" }},
 			{"gone", func(s *v1alpha1.FlavorStatus) {
 				until := metav1.NewTime(noon.Add(time.Minute))
 				s.Failures, s.BackOffUntil = 2, &until
@@ -220,10 +222,11 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	})
 	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Flavors
 	want := []Tally{
-		{2, "", []string{"back", "large"}},
+		{3, "", []string{"back", "large", "risky"}},
 		{1, "in back-off until 2026-11-26T12:01:00Z: its last machines did not become usable, or did not stay so", []string{"gone"}},
 		{1, "its price is unknown", []string{"unpriced"}},
 		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
+		{1, "the MachineDeployment is paused", []string{"paused"}},
 		{1, "too small (CPU)", []string{"small"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -178,7 +178,7 @@ func (r *round) decide(plan cluster.Plan) {
 		if r.world.Nodes[name] == nil {
 			delete(r.memory.spared, name)
 		} else if s.until.After(r.now) {
-			d.Kept = append(d.Kept, v1alpha1.Rejection{Name: name, Reason: clip.Bytes(fmt.Sprintf("in back-off until %s: %s", s.until.UTC().Format("15:04:05"), s.why), mostText)})
+			d.Kept = append(d.Kept, v1alpha1.Rejection{Name: name, Reason: clip.Bytes(fmt.Sprintf("in back-off until %s: %s", s.until.UTC().Format(time.RFC3339), s.why), mostText)})
 		}
 	}
 	slices.SortStableFunc(d.Kept, func(a, b v1alpha1.Rejection) int { return strings.Compare(a.Name, b.Name) })
