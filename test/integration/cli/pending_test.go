@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -116,8 +117,11 @@ func affine(key, value string) func(*corev1.PodSpec) {
 func lotPods() []waitingPod {
 	missing, mine, unclassed := "absent", "device", "unclassed"
 	return []waitingPod{
-		{"cpu", asks("cpu", "64"), []string{"2  Insufficient cpu: one, preempted", `What helps against "Insufficient cpu": lower requests`, "!" + accepts}},
-		{"memory", asks("memory", "900Gi"), []string{"Insufficient memory", "!" + accepts}},
+		{"cpu", asks("cpu", "64"), []string{
+			"2  Insufficient cpu: one, preempted", "It requests 64 CPUs; of the 3 nodes with too little free, full has the most free: 4 of 4.",
+			`What helps against "Insufficient cpu": lower requests`, "!" + accepts,
+		}},
+		{"memory", asks("memory", "900Gi"), []string{"Insufficient memory", "It requests 900 GiB of memory; of the 3 nodes with too little free, ", "!" + accepts}},
 		{"disk", asks("ephemeral-storage", "900Gi"), []string{"Insufficient ephemeral-storage", "!" + accepts}},
 		{"gpu", asks("example.com/gpu", "1"), []string{"Insufficient example.com/gpu", "!" + accepts}},
 		{"selector", func(s *corev1.PodSpec) { s.NodeSelector = labelled("disk", "fast") }, []string{"node selector disk=fast", `What helps against "node(s) didn't match Pod's node affinity/selector": a node with the labels`, "!" + accepts}},
@@ -313,15 +317,59 @@ func TestEachPodThatDoesNotRunIsToldWhy(t *testing.T) {
 	}}}
 	create(t, s.Client, refused, job)
 	kubeconfig := s.KubeconfigPath()
+	t.Run("a pod of a DaemonSet", func(t *testing.T) { ofADaemonSet(t, s.Client, kubeconfig) })
 	for _, p := range pods {
 		t.Run(p.name, func(t *testing.T) { told(t, kubeconfig, p) })
 	}
+	t.Run("a pod on a node that does not exist", func(t *testing.T) {
+		create(t, s.Client, podOf("orphan", func(s *corev1.PodSpec) { s.NodeName = "gone" }, "x"))
+		testwait.Until(t, patience, "it is listed", func() string {
+			code, out, stderr := supercargo("explain", "pods", "-n", lot, "--kubeconfig", kubeconfig)
+			if code != exitOK || !strings.Contains(out, "\nPods on a node that does not exist: no kubelet runs them, and kube-controller-manager deletes such pods.\nPOD         NODE  STATUS\nlot/orphan  gone  ") {
+				return out + stderr
+			}
+			return ""
+		})
+	})
+	t.Run("a fleet on which no autoscaler has reported", func(t *testing.T) {
+		const want = "NodeFleet all, class Any, mode Act\nThe autoscaler has not reported on it yet. Check that it is running.\n"
+		if code, out, stderr := supercargo("explain", "nodefleet/all", "--kubeconfig", kubeconfig); code != exitOK || out != want {
+			t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+		}
+	})
 	t.Run("pods that are never created", func(t *testing.T) { neverCreated(t, kubeconfig) })
 	t.Run("a list of another namespace", func(t *testing.T) {
 		if code, out, _ := supercargo("explain", "pods", "-n", "default", "--kubeconfig", kubeconfig); code != exitOK || !strings.Contains(out, "No pod without a node in namespace default. Pods without a node in other namespaces: ") {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
+}
+
+// ofADaemonSet has a DaemonSet whose pod does not fit on the only node that it is for.
+func ofADaemonSet(t *testing.T, c client.Client, kubeconfig string) {
+	t.Helper()
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: lot, Name: "agent"}, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labelled("app", "agent")}}}
+	set.Spec.Template.Labels, set.Spec.Template.Spec = labelled("app", "agent"), podOf("agent", both(at("one"), asks("cpu", "5")), "agent").Spec
+	create(t, c, set)
+	var pods corev1.PodList
+	testwait.Until(t, patience, "its pod is there", func() string {
+		if err := c.List(t.Context(), &pods, client.InNamespace(lot), client.MatchingLabels{"app": "agent"}); err != nil {
+			return err.Error()
+		}
+		if len(pods.Items) != 1 {
+			return fmt.Sprint(len(pods.Items), " pods")
+		}
+		return ""
+	})
+	name := pods.Items[0].Name
+	told(t, kubeconfig, waitingPod{name, nil, []string{
+		`What helps against "Insufficient cpu": fewer other pods on its node, a higher priority than theirs (priorityClassName in the DaemonSet), or lower requests in the DaemonSet.`,
+		"Its DaemonSet made it for one node, and it can run on no other. That node now:\n     1  Insufficient cpu: one\n  It requests 5 CPUs; node one has 4 of 4 free.\n",
+		"!metadata.name", "!larger nodes",
+	}})
+	if code, out, stderr := supercargo("explain", "pods", "-n", lot, "--kubeconfig", kubeconfig); code != exitOK || !strings.Contains(out, "Node one has too little free CPU") {
+		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+	}
 }
 
 // told waits until the explanation of a pod has all the texts, and checks that it lacks the others.
