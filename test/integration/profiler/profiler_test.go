@@ -105,7 +105,7 @@ func (b *bench) aPodThatWaitsComesFirst() {
 		}
 		return ""
 	})
-	b.event("Cancel", "fast")
+	b.event("PodsPending", "fast")
 	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: work, Name: "urgent"}}); err != nil {
 		b.Fatal(err)
 	}
