@@ -24,7 +24,7 @@ type Compiler struct {
 	namespaces map[string]labels.Set
 	selected   map[string]bool // relevant label keys of pods; nil: all
 	pods       map[string]*Pod
-	simple     simple
+	compiled   compiled
 	statics    map[string]*static
 	census     *census
 
@@ -59,7 +59,7 @@ type spreadDef struct {
 func NewCompiler(namespaces map[string]map[string]string) *Compiler {
 	c := &Compiler{
 		namespaces: map[string]labels.Set{}, pods: map[string]*Pod{}, statics: map[string]*static{}, census: newCensus(),
-		keyIDs: map[string]int{}, tallyIDs: map[string]int{}, spreadsIDs: map[string]int{}, simple: simple{pods: map[string]*Pod{}},
+		keyIDs: map[string]int{}, tallyIDs: map[string]int{}, spreadsIDs: map[string]int{}, compiled: compiled{pods: map[string]*Pod{}},
 	}
 	for name, set := range namespaces {
 		c.namespaces[name] = maps.Clone(set)
@@ -87,13 +87,12 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, only := c.simple.find(pod, nodeName, set)
-	if known != nil {
+	if known := c.compiled.find(pod, nodeName, set); known != nil {
 		return known, nil
 	}
 	p, err := c.compileAll(pod, nodeName, set)
-	if only && err == nil {
-		c.simple.remember(p)
+	if err == nil {
+		c.compiled.remember(p)
 	}
 	return p, err
 }
