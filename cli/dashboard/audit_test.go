@@ -132,6 +132,9 @@ func TestWithoutAuditsPricesAreReadAgainUntilTheyHaveBeenRead(t *testing.T) {
 		if diff := cmp.Diff([]string{failed, failed, "For the only node. " + off}, said); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		if a.audit != nil {
+			t.Errorf("the page has the error of an earlier attempt: %q", a.audit.Error)
+		}
 		if took := time.Since(start); took != 2*retryPrices {
 			t.Errorf("the third round was after %v, want two pauses of %v", took, retryPrices)
 		}
