@@ -9,8 +9,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// TestPodsThatWereCompiledBeforeAreTheSameAsAnew draws pods of which many differ in one thing alone.
-func TestPodsThatWereCompiledBeforeAreTheSameAsAnew(t *testing.T) {
+// TestPodsThatWereCompiledBeforeAreTheSameAsCompiledAgain draws pods of which many differ in one thing alone.
+func TestPodsThatWereCompiledBeforeAreTheSameAsCompiledAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := []*corev1.Pod{drawPod(t)}
 		for range rapid.IntRange(1, 12).Draw(t, "pods") {
@@ -20,21 +20,21 @@ func TestPodsThatWereCompiledBeforeAreTheSameAsAnew(t *testing.T) {
 			}
 			pods = append(pods, pod)
 		}
-		known, anew := constraint.NewCompiler(knownNamespaces), constraint.NewCompiler(knownNamespaces)
-		type both struct{ known, anew *constraint.Pod }
+		known, again := constraint.NewCompiler(knownNamespaces), constraint.NewCompiler(knownNamespaces)
+		type both struct{ known, again *constraint.Pod }
 		all := make([]both, len(pods))
 		for i, pod := range pods {
 			var errs [2]error
 			all[i].known, errs[0] = known.Compile(pod)
-			all[i].anew, errs[1] = anew.CompileAnew(pod)
+			all[i].again, errs[1] = again.CompileAgain(pod)
 			if (errs[0] == nil) != (errs[1] == nil) {
-				t.Fatalf("pod %d: %v, and anew %v", i, errs[0], errs[1])
+				t.Fatalf("pod %d: %v, and again %v", i, errs[0], errs[1])
 			}
 		}
 		for i := range all {
 			for j := range all[:i] {
-				if same, anew := all[i].known == all[j].known, all[i].anew == all[j].anew; same != anew {
-					t.Fatalf("pods %d and %d have the same constraints: %v, and compiled anew: %v\n%+v\n%+v", i, j, same, anew, pods[i], pods[j])
+				if same, again := all[i].known == all[j].known, all[i].again == all[j].again; same != again {
+					t.Fatalf("pods %d and %d have the same constraints: %v, and compiled again: %v\n%+v\n%+v", i, j, same, again, pods[i], pods[j])
 				}
 			}
 		}
