@@ -184,6 +184,10 @@ const (
 	// FleetReasonWithinLimits means that no pod is pending because of a limit.
 	// +condition=Limited=False
 	FleetReasonWithinLimits = "WithinLimits"
+	// FleetReasonEnoughOnOrder means that no pod is pending because of a limit, and that no machine is
+	// bought for some pods, because more than enough machines are on order for all of them.
+	// +condition=Limited=False
+	FleetReasonEnoughOnOrder = "EnoughOnOrder"
 	// FleetReasonMachinesReady means that no flavor is in back-off.
 	// +condition=Degraded=False
 	FleetReasonMachinesReady = "MachinesReady"

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -17,7 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/fixtures"
@@ -101,6 +105,25 @@ func TestAPodThatWaitsForAFlavorAtItsMaximumIsLimited(t *testing.T) {
 			want = "False WithinLimits"
 		}
 		m.checkCondition(v1alpha1.FleetLimited, want)
+	}
+}
+
+// TestPodsForWhichEnoughMachinesAreOnOrderAreNotLimited has a decision that buys nothing for two pods.
+func TestPodsForWhichEnoughMachinesAreOnOrderAreNotLimited(t *testing.T) {
+	f := fleetNamed("f")
+	r := &round{Reconciler: &Reconciler{}, fleet: f, now: epoch, report: &conditions.Reporter{Object: f, Conditions: &f.Status.Conditions, Now: epoch, Last: map[string]string{}}}
+	d := &decision{seen: &observation{state: cluster.State{Pending: make([]cluster.Pod, 2)}}}
+	d.actions.Fleet.Withheld = &fleetdecide.Withheld{Pods: []string{"a", "b"}, Machines: 2, OnOrder: 1, Needed: 1}
+	r.recordRejected(d)
+	want := "no machine is bought for 2 pods: 1 machine is on order, and 1 would be enough for all waiting pods if they had come at once"
+	if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FleetLimited); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "EnoughOnOrder" || c.Message != want {
+		t.Errorf("it says %+v, want %q", c, want)
+	}
+	d.actions.Fleet.Limit = "one more machine would exceed the limit spec.limits.machines"
+	r.report.Events = &events.FakeRecorder{}
+	r.recordRejected(d)
+	if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FleetLimited); c.Reason != "LimitReached" {
+		t.Errorf("at a limit it says %+v", c)
 	}
 }
 

@@ -82,7 +82,7 @@ func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetInten
 	for _, node := range d.nodesToEmpty() {
 		expected -= prices[d.seen.own[node].Flavor].microDollars
 	}
-	to.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(d.rejections()) + d.deferred())}
+	to.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(d.rejections()) + d.deferred() + d.withheld())}
 	if len(intent.Orders) > 0 {
 		to.PricePerHour = dollars.Format(price)
 		if len(plan.Machines) > 0 {
@@ -184,6 +184,9 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 		if left := len(fleet.Plan.Unplaceable); left > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s no machine", plural.Count(left, "pod"), plural.Form(left, "finds", "find")))
 		}
+		if w := fleet.Withheld; w != nil {
+			parts = append(parts, w.Reason())
+		}
 	}
 	if w := fleet.Deferral; w != nil {
 		parts = append(parts, fmt.Sprintf("%s %s for room that becomes free, which saves $%s", plural.Count(len(w.Pods), "pod"), plural.Form(len(w.Pods), "waits", "wait"), dollars.Format(w.Saves())))
@@ -262,6 +265,14 @@ func (d *decision) deferred() int {
 		return 0
 	}
 	return len(d.actions.Fleet.Deferral.Pods)
+}
+
+// withheld returns the number of pods for which no machine is bought because enough are on order.
+func (d *decision) withheld() int {
+	if d.actions.Fleet.Withheld == nil {
+		return 0
+	}
+	return len(d.actions.Fleet.Withheld.Pods)
 }
 
 // deferralOf describes the deferred pods and what deferring saves; nil if there are none.

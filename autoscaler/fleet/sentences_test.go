@@ -33,6 +33,9 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 	deferring := bought(v1alpha1.FleetAct, func(f *fleetdecide.FleetDecision, _ *v1alpha1.FleetDecision) {
 		f.Deferral = &fleetdecide.Deferral{Pods: []string{"e"}, BuyNow: 744_000, Wait: 732_000}
 	})
+	withheld := bought(v1alpha1.FleetAct, func(f *fleetdecide.FleetDecision, _ *v1alpha1.FleetDecision) {
+		f.Withheld = &fleetdecide.Withheld{Pods: []string{"f"}, Machines: 1, OnOrder: 3, Needed: 1}
+	})
 	fewer := bought(v1alpha1.FleetAct, func(f *fleetdecide.FleetDecision, d *v1alpha1.FleetDecision) {
 		d.Buys[0] = decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: 1}, f)
 	})
@@ -52,6 +55,9 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 	}
 	if want := "buy 2 small for 3 pods at $0.20/h"; unbounded != want || whole != want+" (bound $"+bound+"/h)" {
 		t.Errorf("without and with a bound it says %q and %q", unbounded, whole)
+	}
+	if want := "; no machine is bought for 1 pod: 3 machines are on order, and 1 would be enough for all waiting pods if they had come at once"; withheld != whole+want {
+		t.Errorf("with enough machines on order it says %q", withheld)
 	}
 	sentences.Check(t, []string{"decision.go"}, []sentences.Case{
 		{"would buy", observing, whole},

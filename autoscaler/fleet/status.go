@@ -228,7 +228,7 @@ func (r *round) summary() string {
 	return text
 }
 
-// recordRejected records which pods fit no machine, and whether a limit is the cause.
+// recordRejected records which pods fit no machine, and whether a limit is the cause or enough machines are on order.
 func (r *round) recordRejected(d *decision) {
 	limited := d.actions.Fleet.Limit
 	for _, u := range d.actions.Fleet.Plan.Unplaceable {
@@ -237,12 +237,14 @@ func (r *round) recordRejected(d *decision) {
 			break
 		}
 	}
-	planned := d.actions.Fleet.Asked+d.actions.Fleet.Served+d.deferred() > 0 || len(d.seen.state.Pending) == 0
+	planned := d.actions.Fleet.Asked+d.actions.Fleet.Served+d.deferred()+d.withheld() > 0 || len(d.seen.state.Pending) == 0
 	if planned {
 		r.fleet.Status.Deferral = deferralOf(d.actions.Fleet.Deferral, r.now)
 	}
 	switch {
 	case !planned: // pods are being gathered: nothing is known yet
+	case limited == "" && d.withheld() > 0:
+		r.report.Condition(v1alpha1.FleetLimited, false, v1alpha1.FleetReasonEnoughOnOrder, d.actions.Fleet.Withheld.Reason())
 	case limited == "":
 		r.report.Condition(v1alpha1.FleetLimited, false, v1alpha1.FleetReasonWithinLimits, "no pod waits because of a limit")
 	default:

@@ -305,6 +305,9 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", Pods: 1, PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: metav1.NewTime(noon.Add(time.Hour))}
 	}
 	observes := func(f *v1alpha1.NodeFleet) { f.Spec.Mode = v1alpha1.FleetObserve }
+	enough := func(f *v1alpha1.NodeFleet) {
+		f.Status.Conditions = append(f.Status.Conditions, metav1.Condition{Type: v1alpha1.FleetLimited, Status: metav1.ConditionFalse, Reason: v1alpha1.FleetReasonEnoughOnOrder, Message: "m"})
+	}
 	gathers := func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = time.Hour }
 	older := func(f *v1alpha1.NodeFleet) {
 		bought(v1alpha1.FleetAct, 1, "default/q")(f)
@@ -347,6 +350,7 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		{"the autoscaler has not processed the fleet yet: check that it is running", does(func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }), plain},
 		{"the fleet is on hold (%s): %s", does(conditioned(v1alpha1.FleetReady, metav1.ConditionFalse)), plain},
 		{"a limit is reached: ", does(conditioned(v1alpha1.FleetLimited, metav1.ConditionTrue)), does(conditioned(v1alpha1.FleetLimited, metav1.ConditionFalse))},
+		{"the fleet waits for machines on order: ", does(enough), does(conditioned(v1alpha1.FleetLimited, metav1.ConditionFalse))},
 		{"the fleet waits for up to %v for more pods, to plan machines for all of them together (spec.scaling.batchMax)", does(gathers), plain},
 		{"waits for more pods", does(gathers), plain},
 		{"the fleet has recorded no decision yet", plain, another},

@@ -198,11 +198,22 @@ func (w *FleetWhy) decided(in *WhyInput, f *FleetInput, pod *world.Waiting, reje
 		w.Doing, w.Because = Nothing, cmp.Or(rejected, "no machine of its flavors can be bought for the pod now")
 	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.FleetLimited):
 		w.Doing, w.Because = Nothing, "a limit is reached: "+meta.FindStatusCondition(s.Conditions, v1alpha1.FleetLimited).Message
+	case enoughOnOrder(s) != "":
+		w.Doing, w.Because = Nothing, "the fleet waits for machines on order: "+enoughOnOrder(s)
 	case in.Now.Sub(pod.Since) < f.Fleet.Spec.Scaling.BatchMax.Duration:
 		w.Doing, w.Because = Gathers, fmt.Sprintf("the fleet waits for up to %v for more pods, to plan machines for all of them together (spec.scaling.batchMax)", f.Fleet.Spec.Scaling.BatchMax.Duration)
 	default:
 		w.unnamed(f, pod, rejected)
 	}
+}
+
+// enoughOnOrder returns why the fleet buys no more machines although none of its limits is reached, or "".
+func enoughOnOrder(s *v1alpha1.NodeFleetStatus) string {
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.FleetLimited)
+	if c == nil || c.Reason != v1alpha1.FleetReasonEnoughOnOrder {
+		return ""
+	}
+	return c.Message
 }
 
 // defers sets until when the fleet waits for room, or would wait if it were neither in mode Observe nor paused.

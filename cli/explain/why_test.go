@@ -160,6 +160,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerActive", "stop it"), Nothing, "on hold (ClusterAutoscalerActive): stop it"},
 		{"nobody manages the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "check that it is running"},
 		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
+		{"enough is on order", condition(v1alpha1.FleetLimited, metav1.ConditionFalse, "EnoughOnOrder", "no machine is bought for 4 pods"), Nothing, "the fleet waits for machines on order: no machine is bought for 4 pods"},
 		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
 		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Unrecorded, "recorded no decision yet; machines of the fleet without a ready node: 2"},
 		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no machine of its flavors can be bought for the pod now"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Transport is a function that sends requests.
@@ -134,4 +135,88 @@ func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		return response, err
 	})
+}
+
+// Slowly delays each request, for rest.Config.Wrap.
+func Slowly(delay time.Duration) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return Transport(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(delay):
+				return next.RoundTrip(r)
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})
+	}
+}
+
+// InBursts delivers the events of each watch together, so far apart, for rest.Config.Wrap.
+func InBursts(apart time.Duration) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return Transport(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if watch := r.URL.Query().Get("watch"); err != nil || watch != "true" && watch != "1" {
+				return response, err
+			}
+			b := &bursts{ReadCloser: response.Body, ticker: time.NewTicker(apart), closed: make(chan struct{})}
+			go b.receive()
+			response.Body = b
+			return response, nil
+		})
+	}
+}
+
+// bursts is the body of a watch, of which a read returns only what was received before a tick.
+type bursts struct {
+	io.ReadCloser
+	ticker *time.Ticker
+	close  sync.Once
+	closed chan struct{}
+	ready  []byte // received before the last tick
+
+	mu       sync.Mutex
+	received []byte // since then
+	err      error
+}
+
+// receive reads the body until it ends.
+func (b *bursts) receive() {
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := b.ReadCloser.Read(chunk)
+		b.mu.Lock()
+		b.received, b.err = append(b.received, chunk[:n]...), err
+		b.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Read implements io.Reader.
+func (b *bursts) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 {
+		select {
+		case <-b.closed:
+			return 0, io.ErrClosedPipe
+		case <-b.ticker.C:
+		}
+		b.mu.Lock()
+		received, err := b.received, b.err
+		b.received = nil
+		b.mu.Unlock()
+		if b.ready = received; len(received) == 0 && err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (b *bursts) Close() error {
+	b.close.Do(func() { b.ticker.Stop(); close(b.closed) })
+	return b.ReadCloser.Close()
 }

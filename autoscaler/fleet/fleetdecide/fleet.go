@@ -24,6 +24,8 @@ type FleetOptions struct {
 	Budget int
 	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
 	Spare map[string]int
+	// Least is the minimum number of machines, by flavor. Flavors that are missing have none.
+	Least map[string]int
 	// Orders is how often machines have been ordered for a pending pod, by pod name.
 	Orders map[string]int
 	// Decided is the time since the first decision about a pending pod, by pod name. A pod that is missing is decided
@@ -44,6 +46,8 @@ type FleetDecision struct {
 	Expected int
 	// Deferral holds the pods that wait longer than that, because it is cheaper; nil if there are none.
 	Deferral *Deferral
+	// Withheld are machines that are not bought, because enough are on order; nil if there are none.
+	Withheld *Withheld
 	// Unexplained are pods, with reasons, that stay pending although a node seems to have room for them now. Nothing is
 	// bought for them, because it might not help either.
 	Unexplained []purchase.Unplaceable
@@ -81,6 +85,9 @@ type FleetDecision struct {
 // forecast; the plan places them where there is room before it buys anything for them.
 //
 // If the options allow it, pods wait longer for room that becomes free when that is cheaper (see [Deferral]).
+//
+// Regardless of forecasts, no more machines are on order than all waiting pods would need if they had come at once, plus
+// a share (see bound).
 //
 // Empty machines are released at the end of their paid time, unless they will be used soon (see release). While nothing
 // is bought, mover, which must have seen every round, chooses under-used machines to drain, and sets of machines are
@@ -169,7 +176,10 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	d.giveUpLate(late, promised)
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
-		d.grow(s, o, asking, flavors, coupled)
+		b := newBound(s, o, flavors, coupled, now)
+		if d.withhold(b, asking, flavors); d.Withheld == nil {
+			d.grow(s, o, asking, flavors, coupled, b)
+		}
 		return
 	}
 	for i := range d.Plan.Unplaceable {

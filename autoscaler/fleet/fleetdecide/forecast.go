@@ -407,8 +407,8 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 
 // grow plans again with the expected pods added, and of that plan buys the machines that hold a pending pod. So nothing
 // is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. The first plan stays
-// if pods depend on each other, if no pods are expected, or if the limits do not allow more.
-func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool) {
+// if pods depend on each other, if no pods are expected, or if the limits or the bound do not allow more.
+func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool, b *bound) {
 	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p purchase.Pod) bool { return coupled[p.Demands] }) {
 		return
 	}
@@ -431,17 +431,22 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 	if slices.ContainsFunc(larger.Unplaceable, func(u purchase.Unplaceable) bool { return !isExpected(u.Pod) }) {
 		return
 	}
+	machines := slices.DeleteFunc(larger.Machines, func(m purchase.Machine) bool { return !slices.ContainsFunc(m.Pods, isPending) })
+	if b.allows(machines) {
+		d.take(machines, s.Lag)
+	}
+}
+
+// take replaces the machines of the plan by those of a plan with expected pods, each of which holds a pending pod.
+func (d *FleetDecision) take(machines []purchase.Machine, lag time.Duration) {
 	d.Plan.Machines, d.Plan.MicroDollarsPerHour = nil, 0
 	assigned := slices.DeleteFunc(d.Plan.Assignments, func(a purchase.Assignment) bool { return !a.Waits })
 	numbers := map[string]int{}
-	for _, m := range larger.Machines {
+	for _, m := range machines {
 		waiting := slices.DeleteFunc(slices.Clone(m.Pods), isExpected)
-		if len(waiting) == 0 {
-			continue
-		}
 		if n := len(m.Pods) - len(waiting); n > 0 {
 			d.Expected += n
-			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), s.Lag.Round(time.Second))
+			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), lag.Round(time.Second))
 		}
 		m.Pods = waiting
 		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
@@ -456,5 +461,7 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 	d.Plan.Assignments = assigned
 	d.Plan.Gap = purchase.Gap(d.Plan.MicroDollarsPerHour, d.Plan.LowerBoundMicroDollarsPerHour)
 }
+
+func isPending(pod string) bool { return !isExpected(pod) }
 
 func isExpected(pod string) bool { return strings.HasPrefix(pod, expectedPrefix) }

@@ -3,12 +3,18 @@ package fleetdecide
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // left returns what the limits still allow. Machines that are being released count until they are no longer billed.
@@ -133,6 +139,15 @@ func (r *planning) spare() map[string]int {
 	return spare
 }
 
+// least returns the minimum number of machines, by flavor.
+func (r *planning) least() map[string]int {
+	least := map[string]int{}
+	for i := range r.o.Flavors {
+		least[r.o.Flavors[i].Name] = r.o.Flavors[i].Min
+	}
+	return least
+}
+
 // order decides how many machines of each flavor to order. The plan counts machines without what DaemonSets use, but
 // limits count whole machines: machines that would exceed a limit are left out, and an exchange is made completely or
 // not at all.
@@ -184,4 +199,179 @@ func (r *planning) fewer() int {
 		}
 	}
 	return n
+}
+
+// moreMachines is how many more machines may be on order than all waiting pods would need if they had come at once.
+// Instead, they may cost half as much more per hour: [need.allows].
+const moreMachines = 2
+
+// need is a number of machines and their price per hour.
+type need struct {
+	machines            int
+	microDollarsPerHour int64
+}
+
+// add adds a machine. A free one gets a price, so that the number of free machines is bounded too.
+func (n *need) add(microDollarsPerHour int64) {
+	n.machines++
+	n.microDollarsPerHour = sum(n.microDollarsPerHour, max(microDollarsPerHour, 1))
+}
+
+// allows reports whether so much may be on order if n would be enough: at most moreMachines more machines, or half as
+// many more, or machines at one and a half times the price. The latter allows several small machines where one large
+// one would be enough.
+func (n need) allows(ordered need) bool {
+	return ordered.machines <= n.machines+max(moreMachines, n.machines/2) ||
+		ordered.microDollarsPerHour <= sum(n.microDollarsPerHour, n.microDollarsPerHour/2)
+}
+
+// bound limits the machines that are on order for the waiting pods, regardless of forecasts. Forecasts depend on measured
+// times. If the API server is slow, these are long, so that more pods are expected, and pods seem to wait without
+// success. Without a bound, more machines would be bought, which makes the API server slower.
+type bound struct {
+	// ordered are the machines of the fleet on order that could hold a waiting pod, without those of the minimum.
+	ordered need
+	// needed returns what all waiting pods would need if they had come at once. It takes a plan.
+	needed func() need
+}
+
+// newBound returns the bound for the pending pods of a state.
+func newBound(s *cluster.State, o FleetOptions, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool, now time.Time) *bound {
+	nodes := onOrder(s, o.Least)
+	b := &bound{needed: sync.OnceValue(func() need { return needOf(s, o, nodes, flavors, coupled, now) })}
+	for _, n := range nodes {
+		b.ordered.add(n.MicroDollarsPerHour)
+	}
+	return b
+}
+
+// allows reports whether the machines may be bought.
+func (b *bound) allows(machines []purchase.Machine) bool {
+	ordered := b.ordered
+	for i := range machines {
+		ordered.add(machines[i].MicroDollarsPerHour)
+	}
+	return ordered.machines <= 1+moreMachines || b.needed().allows(ordered) // the pods of a plan need one machine at least
+}
+
+// onOrder returns the machines of the fleet on order that could hold one of the pending pods. It leaves out as many of
+// each flavor as its minimum lacks: these are not ordered for the pods.
+func onOrder(s *cluster.State, least map[string]int) []*cluster.Node {
+	lacks, classes := maps.Clone(least), map[class.Class]bool{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Phase == cluster.Ready && lacks[n.Flavor] > 0 {
+			lacks[n.Flavor]--
+		}
+	}
+	for i := range s.Pending {
+		classes[s.Pending[i].Class] = true
+	}
+	var all []*cluster.Node
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		switch {
+		case n.Phase != cluster.Ordered || foreignOrder(n) || !takesAll(n, classes):
+		case lacks[n.Flavor] > 0:
+			lacks[n.Flavor]--
+		case wanted(n, s.Pending):
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// needOf returns what all pending pods would need if they had come at once: those of the ordered machines that would
+// hold some of them, and the machines that would be bought for the others.
+//
+// Cost: that of a plan of little effort.
+func needOf(s *cluster.State, o FleetOptions, ordered []*cluster.Node, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool, now time.Time) need {
+	pods := make([]purchase.Pod, len(s.Pending))
+	for i := range s.Pending {
+		pods[i] = purchase.PodOf(&s.Pending[i])
+		pods[i].Except = o.Lessons.Except(&s.Pending[i], now)
+		pods[i].OnlyBought = pods[i].Except != nil // a machine on order may be of such a flavor
+	}
+	prices := make(map[string]int64, len(ordered))
+	nodes := make([]purchase.ExistingNode, 0, len(ordered))
+	for _, n := range ordered {
+		prices[n.Name] = n.MicroDollarsPerHour
+		nodes = append(nodes, purchase.NodeOf(n, n.Free(), len(n.Pods)))
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; len(coupled) > 0 && n.Phase != cluster.Leaving && !slices.Contains(ordered, n) {
+			other := purchase.NodeOf(n, n.Free(), len(n.Pods))
+			other.Places = new(int64(0)) // it counts only for the pods on it
+			nodes = append(nodes, other)
+		}
+	}
+	options := mixOptions(s)
+	options.Effort = waitEffort
+	plan := purchase.Supercargo(o.request(s, pods, nodes, flavors, options))
+	var n need
+	for _, a := range plan.Assignments {
+		if price, is := prices[a.Machine]; is && a.Waits {
+			n.add(price)
+			delete(prices, a.Machine)
+		}
+	}
+	for i := range plan.Machines {
+		n.add(plan.Machines[i].MicroDollarsPerHour)
+	}
+	return n
+}
+
+// Withheld are planned machines that are not bought, because enough are on order.
+type Withheld struct {
+	// Pods are the names of the pods that they were planned for, ordered.
+	Pods []string
+	// Machines is their number.
+	Machines int
+	// OnOrder is the number of machines that are on order or bought now for the waiting pods. Needed is the number that
+	// all waiting pods would need if they had come at once.
+	OnOrder, Needed int
+}
+
+// Reason describes why they are not bought.
+func (w *Withheld) Reason() string {
+	return fmt.Sprintf("no machine is bought for %s: %s on order, and %d would be enough for all waiting pods if they had come at once",
+		plural.Count(len(w.Pods), "pod"), plural.Form(w.OnOrder, "1 machine is", fmt.Sprintf("%d machines are", w.OnOrder)), w.Needed)
+}
+
+// withhold removes the machines from the plan that the bound does not allow: those for the fewest pods, of ties the
+// later ones in the plan.
+func (d *FleetDecision) withhold(b *bound, asking []purchase.Pod, flavors []cluster.Flavor) {
+	if b.ordered.machines == 0 || b.allows(d.Plan.Machines) {
+		return // if nothing is on order, the plan is what its pods need
+	}
+	order := slices.Clone(d.Plan.Machines)
+	slices.SortStableFunc(order, func(x, y purchase.Machine) int { return cmp.Compare(len(y.Pods), len(x.Pods)) })
+	for len(order) > 0 && !b.allows(order) {
+		order = order[:len(order)-1]
+	}
+	bought, pods := make(map[string]bool, len(order)), map[string]bool{}
+	for i := range order {
+		bought[order[i].Name] = true
+		for _, pod := range order[i].Pods {
+			pods[pod] = true
+		}
+	}
+	w := &Withheld{OnOrder: b.ordered.machines + len(order), Needed: b.needed().machines}
+	kept := make([]purchase.Machine, 0, len(order))
+	for _, m := range d.Plan.Machines {
+		if bought[m.Name] {
+			kept = append(kept, m)
+			continue
+		}
+		w.Machines++
+		w.Pods = append(w.Pods, m.Pods...)
+		d.Plan.MicroDollarsPerHour -= m.MicroDollarsPerHour
+	}
+	slices.Sort(w.Pods)
+	d.Plan.Machines = kept
+	d.Plan.Assignments = slices.DeleteFunc(d.Plan.Assignments, func(a purchase.Assignment) bool { return !a.Waits && !bought[a.Machine] })
+	of := slices.DeleteFunc(slices.Clone(asking), func(p purchase.Pod) bool { return !pods[p.Name] })
+	d.Plan.LowerBoundMicroDollarsPerHour, _ = purchase.LowerBound(of, flavors)
+	d.Plan.Gap = purchase.Gap(d.Plan.MicroDollarsPerHour, d.Plan.LowerBoundMicroDollarsPerHour)
+	d.Asked -= len(w.Pods)
+	d.Withheld = w
 }

@@ -1,6 +1,8 @@
 package fleetdecide
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
 func TestHowManyMachinesMayBeOnTheirWayOut(t *testing.T) {
@@ -193,4 +196,196 @@ func TestWhatIsUsedUpIsSaid(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", of, got, want)
 		}
 	}
+}
+
+// TestWhateverIsObservedFewMoreMachinesAreOnOrderThanThePodsNeed has pods that divide a machine of four evenly, so that
+// pods of a total of n need n/4 machines, rounded up, and pods that take equally long, so that it is cheapest to fill
+// machines. They have waited for any time, and any pods have come before, so that any pods are expected within any
+// start-up time.
+func TestWhateverIsObservedFewMoreMachinesAreOnOrderThanThePodsNeed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newScene()
+		s.Flavors, s.State.Flavors = s.Flavors[1:], s.State.Flavors[1:]
+		within := func(most time.Duration, name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, int(most/time.Second)).Draw(t, name)) * time.Second
+		}
+		f := s.flavor("small")
+		f.JoinTimeout = 2 * time.Hour
+		f.Lag, f.Learned = within(time.Hour, "lag"), rapid.Bool().Draw(t, "learned")
+		ordered := rapid.IntRange(0, 12).Draw(t, "ordered")
+		for i := range ordered {
+			s.machine(fmt.Sprintf("m%02d", i), "small", within(90*minute, "age"))
+		}
+		s.m.decided, s.m.nominations.times = map[string]time.Time{}, map[string]int{}
+		total, runtime, services := int64(0), minute+within(time.Hour, "runtime"), rapid.IntRange(0, 3).Draw(t, "class") == 0
+		largest := rapid.IntRange(0, 2).Draw(t, "largest")
+		for i := range rapid.IntRange(0, 24).Draw(t, "pods") {
+			p := ago(job(fmt.Sprintf("p%02d", i), 1<<rapid.IntRange(0, largest).Draw(t, "size"), runtime), within(2*time.Hour, "waited"))
+			if services {
+				p = ago(service(p.Name, p.Size.MilliCPU), p.Waited)
+			}
+			total += p.Size.MilliCPU
+			s.pending(p)
+			s.m.decided[p.Name] = midnight.Add(-within(2*time.Hour, "decided"))
+			s.m.nominations.times[p.Name] = rapid.IntRange(0, 3).Draw(t, "orders")
+		}
+		s.State.Observed = time.Hour
+		for i := range rapid.IntRange(0, 3).Draw(t, "kinds") {
+			amount := rapid.Int64Range(1, 4).Draw(t, "amount")
+			for j := range 10 * rapid.IntRange(0, 6).Draw(t, "tens") {
+				s.State.Recent = append(s.State.Recent, ago(job(fmt.Sprintf("r%d-%02d", i, j), amount, runtime), within(f.Lag, "came")))
+			}
+		}
+		slices.SortFunc(s.State.Recent, func(a, b cluster.Pod) int { return int(a.Waited - b.Waited) })
+		bought := 0
+		a := s.round()
+		for _, o := range a.Orders {
+			bought += o.To - o.From
+		}
+		needed := int(total+3) / 4
+		if most := needed + max(2, needed/2); bought > 0 && ordered+bought > most {
+			t.Fatalf("%d machines are on order and %d more are bought for pods that need %d: %v", ordered, bought, needed, planned(&a.Fleet.Plan.Plan))
+		}
+	})
+}
+
+// TestHowManyMachinesMayBeOnOrder has bounds computed by hand. The plan for the state has one machine for each of the pods.
+func TestHowManyMachinesMayBeOnOrder(t *testing.T) {
+	bins := func(n int, change ...func(*cluster.Node)) (all []cluster.Node) {
+		for i := range n {
+			m := due(minute, node(fmt.Sprintf("m%02d", i)))
+			m.Flavor, m.Capacity, m.MicroDollarsPerHour = "small", size(4, 4), 40
+			for _, f := range change {
+				f(&m)
+			}
+			all = append(all, m)
+		}
+		return all
+	}
+	jobs := func(n int, amount int64) (all []cluster.Pod) {
+		for i := range n {
+			all = append(all, job(fmt.Sprintf("p%02d", i), amount, time.Hour))
+		}
+		return all
+	}
+	arm := func(n *cluster.Node) { n.Arch = "arm64" }
+	amd := func(all []cluster.Pod) []cluster.Pod {
+		for i := range all {
+			all[i].Arch = "amd64"
+		}
+		return all
+	}
+	tests := []struct {
+		name    string
+		pods    []cluster.Pod
+		ordered []cluster.Node
+		least   int
+		planned int // machines of size four
+		want    int
+	}{
+		{"nothing is on order", jobs(4, 4), nil, 0, 9, 9},
+		{"the pods need those that are on order, and two more may be", jobs(3, 4), bins(3), 0, 3, 2},
+		{"of many, half as many more may be", jobs(10, 4), bins(10), 0, 10, 5},
+		{"an odd half is rounded down", jobs(7, 4), bins(7), 0, 7, 3},
+		{"fewer would be enough", jobs(4, 1), bins(3), 0, 1, 0},
+		{"fewer than three are always allowed", jobs(1, 4), bins(2), 0, 1, 1},
+		{"pods that need more than is on order get it", jobs(10, 4), bins(2), 0, 8, 8},
+		{"more than enough is on order", jobs(2, 4), bins(9), 0, 2, 0},
+		{"what is on order holds none of them", amd(jobs(3, 4)), bins(9, arm), 0, 3, 3},
+		{"it is too small", jobs(3, 4), bins(9, func(n *cluster.Node) { n.Capacity = size(3, 4) }), 0, 3, 3},
+		{"it is another fleet's", jobs(3, 4), bins(9, func(n *cluster.Node) { n.Kept = true }), 0, 3, 3},
+		{"it has come", jobs(3, 4), bins(9, func(n *cluster.Node) { n.Phase = cluster.Ready }), 0, 3, 3},
+		{"there must be as many", jobs(3, 4), bins(9), 9, 3, 3},
+		{"there must be some", jobs(3, 4), bins(9), 5, 3, 1},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := quiet(tc.pods, tc.ordered...)
+			s.Flavors = []cluster.Flavor{small}
+			o := all()
+			o.Least = map[string]int{"small": tc.least}
+			var d FleetDecision
+			var asking []purchase.Pod
+			for i := range tc.planned {
+				p := purchase.PodOf(&tc.pods[i%len(tc.pods)])
+				asking = append(asking, p)
+				d.Plan.Machines = append(d.Plan.Machines, purchase.Machine{Flavor: "small", Name: fmt.Sprint("small-", i), Pods: []string{p.Name}, MicroDollarsPerHour: 40})
+				d.Plan.MicroDollarsPerHour += 40
+			}
+			d.Asked = tc.planned
+			d.withhold(newBound(s, o, s.Flavors, nil, midnight), asking, s.Flavors)
+			if got := len(d.Plan.Machines); got != tc.want || d.Plan.MicroDollarsPerHour != int64(40*got) {
+				t.Errorf("%d machines are bought for %d, want %d: %+v", got, d.Plan.MicroDollarsPerHour, tc.want, d.Withheld)
+			}
+			if w := d.Withheld; (w != nil) != (tc.want < tc.planned) || w != nil && (w.Machines != tc.planned-tc.want || len(w.Pods) != w.Machines || d.Asked != tc.want) {
+				t.Errorf("withheld are %+v, and %d pods are asked for", w, d.Asked)
+			}
+		})
+	}
+}
+
+// TestSeveralSmallMachinesMayBeOnOrderWhereOneLargeOneWouldBeEnough has pods that came one after another, of which
+// each got a small machine. All of them would fit on a large one, which costs nearly as much as two.
+func TestSeveralSmallMachinesMayBeOnOrderWhereOneLargeOneWouldBeEnough(t *testing.T) {
+	for _, tc := range []struct {
+		ordered need
+		want    bool
+	}{
+		{need{3, 120}, true}, // two more than one
+		{need{4, 112}, true}, // at one and a half times the price
+		{need{4, 113}, false},
+		{need{100, 100}, true},
+	} {
+		if got := (need{1, 75}).allows(tc.ordered); got != tc.want {
+			t.Errorf("%+v: allowed %t, want %t", tc.ordered, got, tc.want)
+		}
+	}
+	free := need{}
+	for range 100 {
+		free.add(0)
+	}
+	if (need{1, 1}).allows(free) {
+		t.Error("any number of free machines is allowed")
+	}
+}
+
+// TestTheMachinesForMostPodsAreBought has room for two more of three machines.
+func TestTheMachinesForMostPodsAreBought(t *testing.T) {
+	var pods []cluster.Pod
+	var ordered []cluster.Node
+	for i := range 3 {
+		pods = append(pods, job(fmt.Sprint("p", i), 4, time.Hour))
+		ordered = append(ordered, due(minute, changedNode(node(fmt.Sprint("m", i)), func(n *cluster.Node) { n.Capacity = size(4, 4) })))
+	}
+	s := quiet(pods, ordered...)
+	s.Flavors = []cluster.Flavor{small}
+	d := FleetDecision{Asked: 4}
+	for i, of := range [][]string{{"a"}, {"b", "c"}, {"d"}} {
+		d.Plan.Machines = append(d.Plan.Machines, purchase.Machine{Flavor: "small", Name: fmt.Sprint("small-", i), Pods: of, MicroDollarsPerHour: 40})
+		for _, pod := range of {
+			d.Plan.Assignments = append(d.Plan.Assignments, purchase.Assignment{Pod: pod, Machine: fmt.Sprint("small-", i)})
+		}
+	}
+	d.Plan.Assignments = append(d.Plan.Assignments, purchase.Assignment{Pod: "e", Machine: "m0", Waits: true})
+	d.withhold(newBound(s, all(), s.Flavors, nil, midnight), nil, s.Flavors)
+	if diff := cmp.Diff([]string{"small: a", "small: b, c"}, planned(&d.Plan.Plan)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(&Withheld{Pods: []string{"d"}, Machines: 1, OnOrder: 5, Needed: 3}, d.Withheld); diff != "" {
+		t.Errorf("withheld (-want +got):\n%s", diff)
+	}
+	if n := len(d.Plan.Assignments); n != 4 || d.Asked != 3 {
+		t.Errorf("%d pods have a place and %d were asked for, want 4 and 3", n, d.Asked)
+	}
+}
+
+// TestNothingIsWithheldIfNothingIsOnOrder has any cluster without machines on order.
+func TestNothingIsWithheldIfNothingIsOnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := states.Draw(t, false)
+		s.Nodes = slices.DeleteFunc(s.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Ordered })
+		if d := Fleet(s, all(), mover(), midnight); d.Withheld != nil {
+			t.Fatalf("withheld are %+v", d.Withheld)
+		}
+	})
 }

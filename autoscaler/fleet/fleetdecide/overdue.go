@@ -32,6 +32,10 @@ type Abandonment struct {
 	Fewer int
 	// Unseen are machines that were observed without a node: see [Actions].
 	Unseen []string
+	// slow is how many of Release have not failed, but are late. later are the machines that later rounds release:
+	// see mostAbandoned.
+	slow  int
+	later []*Machine
 	// Kept reports that the flavor is kept: no pod waits for the machines any longer, but they stay ordered.
 	Kept bool
 	// Awaited is how many of the New machines are neither released nor cordoned, nor is the desired number reduced by
@@ -45,7 +49,7 @@ type Abandonment struct {
 func (a *Abandonment) changes() bool { return len(a.Release) > 0 || a.Fewer > 0 }
 
 // frees reports whether pods stop waiting for machines of the flavor.
-func (a *Abandonment) frees() bool { return a.changes() || a.Kept && a.New > 0 }
+func (a *Abandonment) frees() bool { return a.changes() || len(a.later) > 0 || a.Kept && a.New > 0 }
 
 // Unseen returns the machines to read again, without a cache, before any is abandoned. If one of them has a node by
 // now, the decision is out of date.
@@ -71,16 +75,23 @@ func (r *planning) abandon() {
 		return
 	}
 	late, missing := r.overdue(), r.missing()
-	ordering := 0
+	ordering, most := 0, r.mostAbandoned()
 	for i := range r.o.Flavors {
 		f := &r.o.Flavors[i]
-		a := r.abandonment(f, late[f.Name], missing[f.Name])
+		a := r.abandonment(f, late[f.Name], missing[f.Name], most)
 		if len(a.Release) > 0 && !r.mayRelease(f.Name) || a.Fewer > 0 && r.c.MaxFlavors > 0 && ordering >= r.c.MaxFlavors {
 			continue // the others are still late in the next round
 		}
+		r.await(a.later)
+		most -= a.slow
 		for _, l := range late[f.Name] {
-			if l.NodeState != nil && f.Want > f.Min && !f.Kept {
+			switch {
+			case l.NodeState == nil || f.Want <= f.Min || f.Kept:
+			case most > 0:
 				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.NodeState.Name})
+				most--
+			case !r.m.overdue[l.Name]:
+				a.Awaited++
 			}
 		}
 		if a.New == 0 && !a.changes() {
@@ -103,6 +114,23 @@ func (r *planning) abandon() {
 			r.withoutNominations(a.Flavor)
 		}
 	}
+}
+
+// mostAbandoned returns how many machines this round may release or cordon because they are late, without those that
+// have failed. With those that are leaving already, at most half of all machines go at a time, rounded up, or two, but at
+// least one in each round: if all machines seem to be late, then probably the API server or the cloud is slow, and some come
+// before the next round. Pods wait for the others meanwhile.
+func (r *planning) mostAbandoned() int {
+	machines, leaving := 0, r.o.Leaving()
+	for i := range r.o.Flavors {
+		machines += r.o.Flavors[i].Ordered
+	}
+	for _, m := range r.all {
+		if m.Leaving {
+			machines++
+		}
+	}
+	return max(1, max(2, (machines+1)/2)-leaving)
 }
 
 // text says what is done about the machines, and why.
@@ -128,6 +156,17 @@ func (r *planning) mayRelease(flavor string) bool {
 	return true
 }
 
+// await makes late machines of the state machines on order again, so that those that replace them do not come on top of
+// them.
+func (r *planning) await(machines []*Machine) {
+	for _, m := range machines {
+		at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == m.Key })
+		if at >= 0 {
+			r.state.Nodes[at].Phase = cluster.Ordered
+		}
+	}
+}
+
 // unorder removes machines from the state that were never created.
 func (r *planning) unorder(flavor string, n int) {
 	r.state.Nodes = slices.DeleteFunc(r.state.Nodes, func(node cluster.Node) bool {
@@ -139,9 +178,10 @@ func (r *planning) unorder(flavor string, n int) {
 	})
 }
 
-// abandonment decides about one flavor. Machines within the minimum number are awaited, and those of a kept flavor are
-// only reported: more machines are bought of it, so it needs its back-off.
-func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonment {
+// abandonment decides about one flavor, of which at most slow machines may be released that have not failed. Machines
+// within the minimum number are awaited, and those of a kept flavor are only reported: more machines are bought of it,
+// so it needs its back-off.
+func (r *planning) abandonment(f *Flavor, late []overdue, missing, slow int) Abandonment {
 	a := Abandonment{
 		Avoidance: Avoidance{Flavor: f.Name}, Missing: missing, Want: f.Want, Kept: f.Kept,
 		Why: fmt.Sprintf("it has %s fewer than desired", plural.Count(missing, "machine")),
@@ -162,12 +202,9 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 			}
 			continue
 		}
-		releases := len(a.Release) < most
+		releases := a.release(l.Machine, most, slow)
 		if !reported && !releases {
 			a.Awaited++
-		}
-		if releases {
-			a.Release = append(a.Release, l.Name)
 		}
 		if releases || !reported {
 			a.Unseen = append(a.Unseen, l.Name)
@@ -179,6 +216,22 @@ func (r *planning) abandonment(f *Flavor, late []overdue, missing int) Abandonme
 	a.New = len(a.Overdue) + missing
 	a.Awaited += missing - a.Fewer
 	return a
+}
+
+// release adds a machine to those to release, at most so many, or to those that later rounds release. It reports whether
+// the machine is released now. slow is as for abandonment.
+func (a *Abandonment) release(m *Machine, most, slow int) bool {
+	switch {
+	case len(a.Release)+len(a.later) >= most:
+		return false
+	case m.Failed == "" && a.slow >= slow:
+		a.later = append(a.later, m)
+		return false
+	case m.Failed == "":
+		a.slow++
+	}
+	a.Release = append(a.Release, m.Name)
+	return true
 }
 
 // overdue returns the machines that did not come in time, by flavor, ordered by name.

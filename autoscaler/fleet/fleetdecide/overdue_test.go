@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 func TestHowLongAMachineIsWaitedFor(t *testing.T) {
@@ -252,13 +256,18 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 func TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScene()
-		late := map[string]int{}
-		for i := range rapid.IntRange(0, 12).Draw(t, "machines") {
+		late, failed := map[string]int{}, map[string]bool{}
+		leaving := rapid.IntRange(0, 3).Draw(t, "leaving")
+		for i := range leaving {
+			s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: fmt.Sprint("z", i), Flavor: "small", Leaving: true}})
+		}
+		machines := rapid.IntRange(0, 12).Draw(t, "machines")
+		for i := range machines {
 			flavor := rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")
 			age := time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * minute
 			m := s.machine(fmt.Sprint("m", i), flavor, age)
 			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
-				m.Failed = "no capacity"
+				m.Failed, failed[m.Name] = "no capacity", true
 			}
 			if m.Failed != "" || age >= s.flavor(flavor).JoinTimeout {
 				late[flavor]++
@@ -269,8 +278,17 @@ func TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded(t *testing.T) {
 			f := &s.Flavors[i]
 			f.Min, f.Kept = rapid.IntRange(0, 12).Draw(t, "min"), rapid.IntRange(0, 4).Draw(t, "kept") == 0
 		}
-		changed := 0
+		changed, slow, goes := 0, 0, false
+		for i := range s.Flavors {
+			f := &s.Flavors[i]
+			goes = goes || late[f.Name] > 0 && f.Want > f.Min && !f.Kept
+		}
 		for _, a := range s.round().Abandoned {
+			for _, name := range a.Release {
+				if !failed[name] {
+					slow++
+				}
+			}
 			f := s.flavor(a.Flavor)
 			most := min(late[a.Flavor], max(0, f.Want-f.Min))
 			if f.Kept {
@@ -285,5 +303,83 @@ func TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded(t *testing.T) {
 		if s.c.MaxFlavors > 0 && changed > s.c.MaxFlavors {
 			t.Fatalf("machines of %d flavors are abandoned, %d at most may be", changed, s.c.MaxFlavors)
 		}
+		if most := max(1, max(2, (machines+leaving+1)/2)-leaving); slow > most {
+			t.Fatalf("of %d machines, %d of which are leaving, %d are abandoned because they are late, %d at most may be", machines+leaving, leaving, slow, most)
+		}
+		if goes != (changed > 0) {
+			t.Fatalf("that machines may be abandoned is %t, and of %d flavors some are", goes, changed)
+		}
 	})
+}
+
+// TestAtMostHalfOfTheMachinesAreAbandonedAtATime has all machines late, as with an API server that does not answer. Those
+// that have failed are abandoned at once.
+func TestAtMostHalfOfTheMachinesAreAbandonedAtATime(t *testing.T) {
+	for _, tc := range []struct {
+		late, well, failed, leaving, nodes int
+		released, cordoned                 int
+	}{
+		{late: 1, released: 1},
+		{late: 2, released: 2},
+		{late: 3, released: 2},
+		{late: 7, released: 4},
+		{late: 8, released: 4},
+		{late: 2, well: 8, released: 2},
+		{late: 8, leaving: 2, released: 3}, // half of ten, with those
+		{late: 8, leaving: 9, released: 1},
+		{failed: 8, released: 8},
+		{late: 4, failed: 4, released: 8},
+		{nodes: 8, cordoned: 4},
+		{late: 4, nodes: 4, released: 4},
+		{late: 2, nodes: 6, released: 2, cordoned: 2},
+	} {
+		s := newScene()
+		for i := range tc.late {
+			s.machine(fmt.Sprint("late", i), "small", 10*minute)
+		}
+		for i := range tc.failed {
+			s.machine(fmt.Sprint("failed", i), "small", minute).Failed = "no capacity"
+		}
+		for i := range tc.well {
+			s.machine(fmt.Sprint("well", i), "small", minute)
+		}
+		for i := range tc.nodes {
+			m := s.ready(fmt.Sprint("unready", i), "small")
+			m.NodeState.Ready = false
+			s.node(m.Key).Phase = cluster.Leaving
+		}
+		for i := range tc.leaving {
+			s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: fmt.Sprint("z", i), Flavor: "small", Leaving: true}})
+		}
+		s.c.MaxUnavailable = intstr.FromInt32(0) // nothing else goes
+		a := s.round()
+		released := 0
+		for i := range a.Abandoned {
+			released += len(a.Abandoned[i].Release)
+		}
+		if released != tc.released || len(a.Cordon) != tc.cordoned {
+			t.Errorf("%+v: %d are released and %d cordoned", tc, released, len(a.Cordon))
+		}
+	}
+}
+
+// TestMachinesThatAreAbandonedLaterAreToldOnce has five late machines.
+func TestMachinesThatAreAbandonedLaterAreToldOnce(t *testing.T) {
+	s := newScene()
+	for i := range 5 {
+		s.machine(fmt.Sprint("m", i), "small", 10*minute)
+	}
+	a := s.round()
+	check(t, a, "abandon small: release [m0 m1 m2] of 5, 0 fewer")
+	if want := "abandoned 3 machines of flavor small, and still waits for 2: no ready node within 10m0s; "; !strings.HasPrefix(a.Abandoned[0].Event.Message, want) {
+		t.Errorf("told is %q, want %q", a.Abandoned[0].Event.Message, want)
+	}
+	s.m.Abandoned(a.Abandoned)
+	s.Machines, s.State.Nodes = s.Machines[3:], s.State.Nodes[3:]
+	s.flavor("small").Want, s.flavor("small").Ordered = 2, 2
+	a = s.round()
+	check(t, a, "abandon small: release [m3 m4] of 2, 0 fewer")
+	if a.Abandoned[0].New != 0 || a.Abandoned[0].Event.Message != "" {
+		t.Errorf("told again is %q", a.Abandoned[0].Event.Message)
+	}
 }

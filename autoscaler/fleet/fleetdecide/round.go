@@ -389,7 +389,7 @@ func (r *planning) plan() {
 	c.Limits = left.And(r.o.Quota)
 	over := r.withhold(s, left)
 	d := Fleet(s, FleetOptions{
-		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, r.o.Quota), Budget: r.budget(), Spare: r.spare(),
+		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, r.o.Quota), Budget: r.budget(), Spare: r.spare(), Least: r.least(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
 	r.limit(&d, over)

@@ -245,6 +245,11 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	}
 
 	sentences.Check(t, []string{"deferral.go", "draining.go", "fleet.go", "forecast.go", "lag.go", "lessons.go", "limits.go", "memory.go", "nominations.go", "overdue.go", "release.go", "round.go", "terms.go", "waiting.go"}, []sentences.Case{
+		// Machines that are not bought.
+		{"no machine is bought for %s: %s on order, and %d would be enough for all waiting pods if they had come at once", (&Withheld{Pods: []string{"p"}, OnOrder: 3, Needed: 1}).Reason(), ""},
+		{"1 machine is", (&Withheld{Pods: []string{"p"}, OnOrder: 1}).Reason(), (&Withheld{Pods: []string{"p"}, OnOrder: 3}).Reason()},
+		{"%d machines are", (&Withheld{Pods: []string{"p"}, OnOrder: 3}).Reason(), (&Withheld{Pods: []string{"p"}, OnOrder: 1}).Reason()},
+
 		// Nodes that are drained.
 		{"services are not moved", serving(time.Hour, false), serving(time.Hour, true)},
 		{"it was bound after the node was cordoned", serving(minute-1, true), serving(minute, true)},
