@@ -252,59 +252,76 @@ func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 	}
 }
 
+// lateness is a scene with machines of which some are late or have failed.
+type lateness struct {
+	*scene
+	leaving, machines int
+	late              map[string]int // by flavor, with those that have failed
+	failed            map[string]bool
+}
+
+func drawLateness(t *rapid.T) *lateness {
+	s := &lateness{scene: newScene(), late: map[string]int{}, failed: map[string]bool{}}
+	s.leaving = rapid.IntRange(0, 3).Draw(t, "leaving")
+	for i := range s.leaving {
+		s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: fmt.Sprint("z", i), Flavor: "small", Leaving: true}})
+	}
+	s.machines = rapid.IntRange(0, 12).Draw(t, "machines")
+	for i := range s.machines {
+		flavor := rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")
+		age := time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * minute
+		m := s.machine(fmt.Sprint("m", i), flavor, age)
+		if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+			m.Failed, s.failed[m.Name] = "no capacity", true
+		}
+		if m.Failed != "" || age >= s.flavor(flavor).JoinTimeout {
+			s.late[flavor]++
+		}
+	}
+	s.c.MaxFlavors = rapid.IntRange(0, 2).Draw(t, "flavors")
+	for i := range s.Flavors {
+		f := &s.Flavors[i]
+		f.Min, f.Kept = rapid.IntRange(0, 12).Draw(t, "min"), rapid.IntRange(0, 4).Draw(t, "kept") == 0
+	}
+	return s
+}
+
+// abandonable returns how many machines of a flavor may be abandoned: those that are late and not needed.
+func (s *lateness) abandonable(f *Flavor) int {
+	if f.Kept {
+		return 0
+	}
+	return min(s.late[f.Name], max(0, f.Want-f.Min))
+}
+
 // TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded counts, for any machines, those that are late.
 func TestNoMoreMachinesAreAbandonedThanAreLateAndNotNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newScene()
-		late, failed := map[string]int{}, map[string]bool{}
-		leaving := rapid.IntRange(0, 3).Draw(t, "leaving")
-		for i := range leaving {
-			s.Machines = append(s.Machines, Machine{Machine: provider.Machine{Name: fmt.Sprint("z", i), Flavor: "small", Leaving: true}})
-		}
-		machines := rapid.IntRange(0, 12).Draw(t, "machines")
-		for i := range machines {
-			flavor := rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")
-			age := time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * minute
-			m := s.machine(fmt.Sprint("m", i), flavor, age)
-			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
-				m.Failed, failed[m.Name] = "no capacity", true
-			}
-			if m.Failed != "" || age >= s.flavor(flavor).JoinTimeout {
-				late[flavor]++
-			}
-		}
-		s.c.MaxFlavors = rapid.IntRange(0, 2).Draw(t, "flavors")
-		for i := range s.Flavors {
-			f := &s.Flavors[i]
-			f.Min, f.Kept = rapid.IntRange(0, 12).Draw(t, "min"), rapid.IntRange(0, 4).Draw(t, "kept") == 0
-		}
+		s := drawLateness(t)
 		changed, slow, goes := 0, 0, false
 		for i := range s.Flavors {
-			f := &s.Flavors[i]
-			goes = goes || late[f.Name] > 0 && f.Want > f.Min && !f.Kept
+			goes = goes || s.abandonable(&s.Flavors[i]) > 0
 		}
 		for _, a := range s.round().Abandoned {
 			for _, name := range a.Release {
-				if !failed[name] {
+				if !s.failed[name] {
 					slow++
 				}
 			}
-			f := s.flavor(a.Flavor)
-			most := min(late[a.Flavor], max(0, f.Want-f.Min))
-			if f.Kept {
-				most = 0
-			}
-			if n := len(a.Release) + a.Fewer; n > most {
+			n, most := len(a.Release)+a.Fewer, s.abandonable(s.flavor(a.Flavor))
+			if n > most {
 				t.Fatalf("%d machines of %s are abandoned, %d at most may be", n, a.Flavor, most)
-			} else if n > 0 {
+			}
+			if n > 0 {
 				changed++
 			}
 		}
 		if s.c.MaxFlavors > 0 && changed > s.c.MaxFlavors {
 			t.Fatalf("machines of %d flavors are abandoned, %d at most may be", changed, s.c.MaxFlavors)
 		}
-		if most := max(1, max(2, (machines+leaving+1)/2)-leaving); slow > most {
-			t.Fatalf("of %d machines, %d of which are leaving, %d are abandoned because they are late, %d at most may be", machines+leaving, leaving, slow, most)
+		all := s.machines + s.leaving
+		if most := max(1, max(2, (all+1)/2)-s.leaving); slow > most {
+			t.Fatalf("of %d machines, %d of which are leaving, %d are abandoned because they are late, %d at most may be", all, s.leaving, slow, most)
 		}
 		if goes != (changed > 0) {
 			t.Fatalf("that machines may be abandoned is %t, and of %d flavors some are", goes, changed)
