@@ -288,6 +288,23 @@ func (l listing) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return nil
 }
 
+// TestAListThatItsReaderSharesIsNotChanged reads a list twice, in which some pods have finished.
+func TestAListThatItsReaderSharesIsNotChanged(t *testing.T) {
+	shared := listing{pods: make([]corev1.Pod, 4)}
+	for i, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodRunning, corev1.PodFailed, corev1.PodPending} {
+		shared.pods[i].Name, shared.pods[i].Status.Phase = string(phase), phase
+	}
+	for range 2 {
+		w, err := Read(t.Context(), shared, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.Pods) != 2 || w.Pods[0].Name != "Running" || w.Pods[1].Name != "Pending" || len(w.failed) != 1 || w.failed[0].Name != "Failed" {
+			t.Errorf("pods %v, failed %v", w.Pods, w.failed)
+		}
+	}
+}
+
 func TestAPodBeginsToShowItOnce(t *testing.T) {
 	before, after := podOf("acme/a:1"), with(podOf("acme/a:1"), waitsFor("ErrImagePull", pullFails).State)
 	if !BecameMisfit(before, after) {

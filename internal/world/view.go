@@ -18,7 +18,8 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// View is a World at a point in time, in the form that decisions need. Nodes without the class label accept all pods.
+// View is a World at a point in time, in the form that decisions need. Nodes without the class label accept all pods. It is
+// not safe for concurrent use, because it remembers what it has computed.
 type View struct {
 	*World
 	now      time.Time

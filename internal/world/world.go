@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
@@ -119,21 +120,26 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	return w, nil
 }
 
-// keepRunning sets the pods that have not finished, and those that have failed. It uses the memory of the list: a copy of
-// all pods would take a tenth of the memory of a round.
+// keepRunning sets the pods that have not finished, and those that have failed. It does not change the list, which readers
+// may share, and copies it only if some have finished: a copy of all pods takes a tenth of the memory of a round.
 func (w *World) keepRunning(pods []corev1.Pod) {
-	w.Pods = pods[:0]
+	ended := false
+	for i := range pods {
+		ended = ended || class.Ended(&pods[i])
+	}
+	if w.Pods = pods; !ended {
+		return
+	}
+	w.Pods = make([]corev1.Pod, 0, len(pods))
 	for i := range pods {
 		switch pods[i].Status.Phase {
 		case corev1.PodSucceeded:
 		case corev1.PodFailed:
-			failed := pods[i]
-			w.failed = append(w.failed, &failed)
+			w.failed = append(w.failed, &pods[i])
 		default:
 			w.Pods = append(w.Pods, pods[i])
 		}
 	}
-	clear(pods[len(w.Pods):])
 }
 
 // Unread records kinds, by plural name, of which none were read although there may be some: reasons then do not say that
