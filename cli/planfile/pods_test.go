@@ -181,6 +181,13 @@ func TestObjectsThatAreNotPodsAreCountedAndIgnored(t *testing.T) {
 	}
 }
 
+func TestAFileWhosePodsHaveEndedHasPods(t *testing.T) {
+	got := readPods(t, "p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: done}\nspec: {containers: []}\nstatus: {phase: Succeeded}\n---\napiVersion: v1\nkind: Node\n")
+	if len(got.Pods) != 0 || len(got.Skipped) != 1 || got.Others["Node"] != 1 {
+		t.Errorf("it has %+v", got)
+	}
+}
+
 func TestFaultsAreCountedAndNotAllTold(t *testing.T) {
 	var text strings.Builder
 	for range 30 {
