@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/text/jsondoc"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 const gib = 1 << 30
@@ -215,6 +216,28 @@ func TestATypeThatHoldsAllPodsIsFoundAmongManyThatSeemCheaperAndDoNot(t *testing
 				t.Errorf("homogeneous %+v, want one large machine: no other type holds the pod", r.Homogeneous)
 			}
 		})
+	}
+}
+
+// TestOfTypesWithEqualBoundsTheCheapestArePlanned has a node that stays and accepts no pods. Its free room lowers the bounds of all
+// types to the price of that node.
+func TestOfTypesWithEqualBoundsTheCheapestArePlanned(t *testing.T) {
+	stays := nodeOf("stays", Flavor{Flavor: cluster.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: new(int64(100)), Arch: "amd64", MicroDollarsPerHour: 900_000}})
+	stays.Stays, stays.Kept, stays.KeptFor, stays.Host = "of a GPU", true, "of a GPU", &constraint.Host{Name: "stays", Unschedulable: true}
+	in := Input{Nodes: []Node{stays, nodeOf("a", flavors()[0], "p"), nodeOf("b", flavors()[0], "q")}}
+	demands, err := constraint.NewCompiler(nil).Compile(fixtures.Pod("p", 1000, 2*gib))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Nodes[1].Pods[0].Demands, in.Nodes[2].Pods[0].Demands = demands, demands
+	for i := range 2 * mostTypes {
+		f := flavors()[0]
+		f.Name = fmt.Sprintf("type-%d", i)
+		f.InstanceType, f.MicroDollarsPerHour = f.Name, int64(100-i)*1000 // the last one by name is the cheapest
+		in.Flavors = append(in.Flavors, f)
+	}
+	if r := Audit(in); r.Homogeneous == nil || r.Homogeneous.PerHour != r.Cheapest.PerHour {
+		t.Errorf("homogeneous %+v, want machines of the cheapest type, as in %+v", r.Homogeneous, r.Cheapest)
 	}
 }
 

@@ -25,8 +25,9 @@ const mostTypes = 4
 // the mix stay here too.
 //
 // It plans at most [mostTypes] types. Types whose machines hold any one of the pods come first, then
-// those with the lowest bounds, ties by name. It leaves out types that cannot be cheaper. Cost: one
-// plan of [purchase.Supercargo] for each, with the flavors of one type, several at a time.
+// those with the lowest bounds, then those with the lowest estimates, ties by the price of a machine
+// and by name. It leaves out types that cannot be cheaper. Cost: one plan of [purchase.Supercargo]
+// for each, with the flavors of one type, several at a time.
 //
 // missing says, as sentences, why none was found; empty if one was, if there is no type, or if the audit was stopped.
 func (c *scene) homogeneous(m *mix) (best Bill, found bool, missing string) {
@@ -91,8 +92,9 @@ func (c *scene) hold(m *mix) (Bill, []purchase.Unplaceable) {
 type instanceType struct {
 	name    string
 	flavors []Flavor
-	// bound is a lower bound of the bill if all machines that are bought are of this type.
-	bound dollars.Amount
+	// bound is a lower bound of the bill if all machines that are bought are of this type. estimate is
+	// the same without the free room of the nodes that stay, which may admit none of the pods.
+	bound, estimate dollars.Amount
 	// small is whether some pod is larger than its machines, or needs another architecture.
 	small bool
 }
@@ -110,9 +112,11 @@ func (c *scene) types(m *mix) []instanceType {
 		}
 		all[i].flavors = append(all[i].flavors, f)
 	}
-	standing, size, pods := c.lacking(m)
+	l := c.lacking(m)
 	for i := range all {
-		all[i].bound, all[i].small = dollars.Amount(standing+all[i].least(size, pods)), c.outgrows(m, all[i].flavors)
+		t := &all[i]
+		t.bound, t.estimate = dollars.Amount(l.standing+t.least(l.size, l.pods)), dollars.Amount(l.standing+t.least(l.allSize, l.allPods))
+		t.small = c.outgrows(m, t.flavors)
 	}
 	slices.SortFunc(all, func(a, b instanceType) int {
 		switch {
@@ -121,7 +125,7 @@ func (c *scene) types(m *mix) []instanceType {
 		case b.small && !a.small:
 			return -1
 		}
-		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.estimate, b.estimate), cmp.Compare(a.price(), b.price()), cmp.Compare(a.name, b.name))
 	})
 	return all
 }
@@ -142,33 +146,54 @@ func (c *scene) outgrows(m *mix, flavors []Flavor) bool {
 	return false
 }
 
-// lacking returns the price of the nodes that stay in the mix, and at least how much room the pods
-// of the others need beyond the free room of those that stay.
-func (c *scene) lacking(m *mix) (standing int64, size packing.Size, pods int64) {
+// lack is the room that machines must provide, with the nodes that stay in the mix.
+type lack struct {
+	// standing is the price of the nodes that stay.
+	standing int64
+	// allSize and allPods are the room of the pods of the other nodes, and size and pods at least how
+	// much of it is left if they use the free room of those that stay.
+	size, allSize packing.Size
+	pods, allPods int64
+}
+
+// lacking returns the room that machines must provide.
+func (c *scene) lacking(m *mix) (l lack) {
+	var free packing.Size
+	places := int64(0)
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		if m.stays[i] == "" {
-			size, pods = plus(size, n.Used()), pods+int64(len(n.Pods))
+			l.allSize, l.allPods = plus(l.allSize, n.Used()), l.allPods+int64(len(n.Pods))
 			continue
 		}
-		standing += n.MicroDollarsPerHour
-		free := n.Free()
-		size = size.Minus(packing.Size{MilliCPU: max(0, free.MilliCPU), MemoryBytes: max(0, free.MemoryBytes)})
-		pods -= max(0, ptr.Deref(n.MaxPods, math.MaxInt32)-int64(len(n.Pods)))
+		l.standing += n.MicroDollarsPerHour
+		f := n.Free()
+		free = plus(free, packing.Size{MilliCPU: max(0, f.MilliCPU), MemoryBytes: max(0, f.MemoryBytes)})
+		places += max(0, ptr.Deref(n.MaxPods, math.MaxInt32)-int64(len(n.Pods)))
 	}
-	return standing, size, pods
+	l.size, l.pods = l.allSize.Minus(free), l.allPods-places
+	return l
+}
+
+// price returns the price of its cheapest machine.
+func (t *instanceType) price() int64 {
+	price := int64(math.MaxInt64)
+	for i := range t.flavors {
+		price = min(price, t.flavors[i].MicroDollarsPerHour)
+	}
+	return price
 }
 
 // least returns the price of the fewest machines of the type that could have the room.
 func (t *instanceType) least(size packing.Size, pods int64) int64 {
 	var most packing.Size
-	places, price := int64(0), int64(math.MaxInt64)
+	places := int64(0)
 	for i := range t.flavors {
 		f := &t.flavors[i]
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, f.Size.MilliCPU), max(most.MemoryBytes, f.Size.MemoryBytes)
-		places, price = max(places, ptr.Deref(f.MaxPods, math.MaxInt32)), min(price, f.MicroDollarsPerHour)
+		places = max(places, ptr.Deref(f.MaxPods, math.MaxInt32))
 	}
-	return price * max(quotient(size.MilliCPU, most.MilliCPU), quotient(size.MemoryBytes, most.MemoryBytes), quotient(pods, places), 0)
+	return t.price() * max(quotient(size.MilliCPU, most.MilliCPU), quotient(size.MemoryBytes, most.MemoryBytes), quotient(pods, places), 0)
 }
 
 // quotient returns part divided by whole, rounded up; 0 if whole is not positive.
