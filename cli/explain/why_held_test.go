@@ -402,7 +402,7 @@ func TestTheAnswersOfTheSchedulersReasonsAreSaid(t *testing.T) {
 	pod := fixtures.Pod("p", 4000, 1<<20, reported("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) exceed max volume count. no new claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."))
 	says(t, textOf(t, clusterOf(t, nil, pod), pod), `What helps against "Insufficient cpu": lower requests`, `What helps against "node(s) exceed max volume count": nodes with fewer attached volumes`)
 	pod = fixtures.Pod("p", 4000, 1<<20, reported(`0/2 nodes are available: persistentvolumeclaim "nope" not found. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`))
-	says(t, textOf(t, clusterOf(t, nil, pod), pod), "What helps: that claim, or another name in the pod")
+	says(t, textOf(t, clusterOf(t, nil, pod), pod), "What helps: a claim of that name that is not being deleted, or another name in the pod.\n", "!what the claim waits for")
 }
 
 // TestWhatAFleetRecordedAboutAnotherPodOfTheNameIsNotSaid checks a pod that is younger than the decision that names it.

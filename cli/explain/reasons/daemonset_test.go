@@ -26,7 +26,7 @@ func TestAPodOfADaemonSetIsAdvisedAboutItsNodeOnly(t *testing.T) {
 		"node(s) didn't satisfy plugin(s) [NodeAffinity]":       "", // these are the nodes that it is not for
 		"node(s) didn't match Pod's node affinity/selector":     "",
 		"something of another scheduler":                        "",
-		"persistentvolumeclaim \"data\" is being deleted":       "that claim, or another name in the pod: " + seeClaim, // as for any pod
+		"persistentvolumeclaim \"data\" is being deleted":       existingClaim, // as for any pod
 		"node(s) were not the one that receives the checkpoint": "",
 	} {
 		if got, is := OfDaemonSet(message); got.Helps != want || is != (want != "") {

@@ -51,7 +51,9 @@ const (
 	waitForClaim = "nothing has to be changed, unless it lasts: kube-controller-manager creates the claim"
 	seeClaim     = "kubectl describe pvc says what the claim waits for"
 	seeDevices   = "another device, a less demanding request in the claim, or a node whose driver publishes such devices (kubectl get resourceslices)"
-	waitForGang  = "the missing pods of the gang: it is scheduled as a whole or not at all"
+	// existingClaim is for claims that do not exist or are being deleted.
+	existingClaim = "a claim of that name that is not being deleted, or another name in the pod"
+	waitForGang   = "the missing pods of the gang: it is scheduled as a whole or not at all"
 )
 
 // table has an answer to each reason of the plugins of Kubernetes and of Supercargo. The more special texts come first.
@@ -101,7 +103,7 @@ var table = []entry{
 	{"VolumeBindingMode not set for StorageClass", Answer{volumeZone, "a volumeBindingMode in the StorageClass"}},
 	{"PersistentVolume had no name", Answer{volumeZone, "a volume for the claim: " + seeClaim}},
 	{"storageclass.storage.k8s.io", Answer{volumeZone, "that StorageClass, or a claim with another one"}},
-	{"persistentvolumeclaim \"", Answer{volumeBinding, "that claim, or another name in the pod: " + seeClaim}},
+	{"persistentvolumeclaim \"", Answer{volumeBinding, existingClaim}},
 	{"persistentvolume \"", Answer{volumeZone, "that volume, or a new claim"}},
 
 	{"(missing required label)", Answer{"PodTopologySpread", "the topology key of the constraint as label of nodes, or another key"}},
@@ -125,7 +127,7 @@ var table = []entry{
 	{"unsupported request type", Answer{devices, "a claim that this version of the scheduler knows"}},
 	{"could not find ResourceClaim", Answer{devices, "nothing, unless it lasts: kube-controller-manager creates the claim from its template"}},
 	{"ResourceClaim not created yet", Answer{devices, "nothing, unless it lasts: kube-controller-manager creates the claim from its template"}},
-	{"resourceclaim", Answer{devices, "that claim, or another name in the pod (kubectl get resourceclaims)"}},
+	{"resourceclaim", Answer{devices, existingClaim + " (kubectl get resourceclaims)"}},
 	{"resource claim", Answer{devices, seeDevices}},
 	{"ResourceClaim", Answer{devices, "nothing: devices of claims have just been released for another attempt"}},
 
