@@ -17,7 +17,9 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
@@ -162,6 +164,17 @@ func (o *Offer) Refuses(p *cluster.Pod) string {
 	asks := purchase.PodOf(p)
 	return asks.RefusedBy(&o.flavor)
 }
+
+// Host returns the labels and taints of its nodes.
+func (o *Offer) Host() *constraint.Host {
+	if o.flavor.Host == nil {
+		return &constraint.Host{}
+	}
+	return o.flavor.Host
+}
+
+// Room returns what pods can use of one machine, without what DaemonSets use.
+func (o *Offer) Room() packing.Size { return o.flavor.Size }
 
 // Offers returns what a fleet can buy, ordered by name, to explain why it buys nothing for a pod. It interprets the
 // inventory like a round and uses the same prices. It ignores the combined effects of several pods or fleets, and the

@@ -29,6 +29,9 @@ func Refusal(p *Pod, flavors []Flavor) string {
 	return tally(len(flavors), counts)
 }
 
+// TooSmall begins the reasons of flavors whose machines have less CPU or memory than the pod requests.
+const TooSmall = "too small"
+
 // RefusedBy returns why no machine of a flavor takes the pod, or "".
 func (p *Pod) RefusedBy(f *Flavor) string {
 	if !f.Sells(1) {
@@ -39,11 +42,11 @@ func (p *Pod) RefusedBy(f *Flavor) string {
 	}
 	switch cpu, memory := p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes; {
 	case cpu && memory:
-		return "too small (CPU and memory)"
+		return TooSmall + " (CPU and memory)"
 	case cpu:
-		return "too small (CPU)"
+		return TooSmall + " (CPU)"
 	case memory:
-		return "too small (memory)"
+		return TooSmall + " (memory)"
 	}
 	return ""
 }

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -86,6 +88,28 @@ func fleets(f *v1alpha1.NodeFleet, machines ...provider.Machine) given {
 		}
 		in.Fleets = append(in.Fleets, input)
 	}
+}
+
+// offering adds a fleet of one flavor, whose labels and taints are known.
+func offering(milliCPU int64) given {
+	return func(in *WhyInput, w *world.World) {
+		flavor := provider.Flavor{Name: "offered", Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: 8 << 30}, MaxPods: 110, Max: 5, HasPrice: true, MicroDollarsPerHour: 1, Labels: map[string]string{corev1.LabelTopologyZone: "z"}}
+		f := fleetOfTwo()
+		in.Fleets = append(in.Fleets, FleetInput{Fleet: f, Offers: fleet.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleet.Prices{}, noon)})
+	}
+}
+
+// withOthers lets a pod only into the zone of a pod with label app=other.
+func withOthers(p *corev1.Pod) {
+	p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}},
+	}}}}
+}
+
+// otherRuns adds a pod with label app=other on node a, which is in the zone of the flavor of [offering].
+func otherRuns(_ *WhyInput, w *world.World) {
+	w.Nodes["a"].Labels[corev1.LabelTopologyZone] = "z"
+	w.Pods = append(w.Pods, *fixtures.Pod("other", 100, 1<<20, func(p *corev1.Pod) { p.Spec.NodeName, p.Labels = "a", map[string]string{"app": "other"} }))
 }
 
 func others(pods ...*corev1.Pod) given {
@@ -331,7 +355,9 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 	return []sentences.Case{
 		{"  NodeFleet %s, class %s, mode %s: %s\n", plain, say(t, large())},
 		{"    Its flavors:\n", plain, daemon},
-		{"would accept it", plain, full},
+		{"would accept it", say(t, large(), offering(4000)), say(t, large(), offering(3000))},
+		{"excluded by nothing that its status has", plain, say(t, large(), offering(4000))},
+		{"not with the pods that are on nodes now: ", say(t, large(withOthers), offering(4000)), say(t, large(withOthers), otherRuns, offering(4000))},
 		{"no machine is bought for a pod that belongs on every node", daemon, plain},
 		{"its machines accept only %s pods, and this pod is of class %v", does(func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }), plain},
 		{"no machine is bought for a pod that is being deleted", passes(deleted), plain},

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
+	"supercargo.dev/supercargo/cli/explain/shortage"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -52,6 +54,8 @@ type FleetWhy struct {
 	// Flavors are the fleet's flavors by why their machines cannot run the pod. The empty reason is
 	// for flavors whose machines can.
 	Flavors []Tally `json:"flavors,omitempty"`
+	// Short are the resources of which machines of flavors have too little, if no flavor is without a reason.
+	Short []shortage.Flavors `json:"short,omitempty"`
 	// Note describes data that could not be read.
 	Note string `json:"note,omitempty"`
 	// Doing is one of the constants above, and Because explains it in a sentence.
@@ -101,7 +105,11 @@ func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 		}
 		return w
 	}
-	w.Flavors = tally(refusals(in, f, &pod.Pod))
+	reasons := refusals(in, f, &pod.Pod)
+	w.Flavors = tally(reasons)
+	if len(w.Flavors) > 0 && w.Flavors[0].Reason != "" {
+		w.Short = shortage.OfFlavors(pod.Size, tooSmall(f, reasons))
+	}
 	w.act(in, f, &pod)
 	return w
 }
@@ -134,8 +142,17 @@ func passedOver(in *WhyInput, f *FleetInput, waits bool) string {
 func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 	all := map[string]string{}
 	if f.Unread == "" {
+		keptOff, err := in.View.KeptOff(in.Pod)
 		for i := range f.Offers {
-			all[f.Offers[i].Name] = f.Offers[i].Refuses(pod)
+			o := &f.Offers[i]
+			why := o.Refuses(pod)
+			if why == "" && err == nil {
+				why = keptOff(o.Host())
+				if why != "" {
+					why = "not with the pods that are on nodes now: " + why
+				}
+			}
+			all[o.Name] = why
 		}
 		return all
 	}
@@ -144,6 +161,27 @@ func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 		all[s.Name] = refusedByStatus(s, pod, in.Now)
 	}
 	return all
+}
+
+// tooSmall returns the room of the flavors that are too small for a pod, by their reasons.
+func tooSmall(f *FleetInput, reasons map[string]string) map[string]packing.Size {
+	rooms := map[string]packing.Size{}
+	for i := range f.Offers {
+		rooms[f.Offers[i].Name] = f.Offers[i].Room()
+	}
+	if f.Unread != "" {
+		for i := range f.Fleet.Status.Flavors {
+			rooms[f.Fleet.Status.Flavors[i].Name] = sizeOf(&f.Fleet.Status.Flavors[i])
+		}
+	}
+	maps.DeleteFunc(rooms, func(flavor string, _ packing.Size) bool {
+		return !strings.HasPrefix(reasons[flavor], purchase.TooSmall)
+	})
+	return rooms
+}
+
+func sizeOf(s *v1alpha1.FlavorStatus) packing.Size {
+	return packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}
 }
 
 // refusedByStatus returns why no machine of a flavor is bought for a pod, judged by the status of
@@ -161,7 +199,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 		return "quota: it has its maximum of " + plural.Count(s.Max, "machine")
 	}
 	asks := purchase.Pod{Item: pod.Item, Arch: pod.Arch}
-	return asks.RefusedBy(&purchase.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}})
+	return asks.RefusedBy(&purchase.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: sizeOf(s)})
 }
 
 // act sets what the fleet does for an unschedulable pod.
@@ -413,7 +451,14 @@ func (w *FleetWhy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "    %s.\n", strings.TrimSuffix(w.Because, "."))
 	if len(w.Flavors) > 0 {
 		b.WriteString("    Its flavors:\n")
-		writeTallies(b, "    ", named(w.Flavors, "would accept it"))
+		free := "would accept it"
+		if w.Note != "" {
+			free = "excluded by nothing that its status has"
+		}
+		writeTallies(b, "    ", named(w.Flavors, free))
+	}
+	for i := range w.Short {
+		fmt.Fprintf(b, "    %s\n", &w.Short[i])
 	}
 	if w.Note != "" {
 		fmt.Fprintf(b, "    %s\n", w.Note)

@@ -195,6 +195,29 @@ func TestTheProblemsOfAFleetAreTheConditionsThatAreNotWell(t *testing.T) {
 	}
 }
 
+// TestAFlavorThatPodsOnNodesExcludeIsNotSaidToAcceptAPod has a pod whose affinity no pod on a node satisfies: the fleet buys
+// nothing for it, though the flavor is large enough and has the labels.
+func TestAFlavorThatPodsOnNodesExcludeIsNotSaidToAcceptAPod(t *testing.T) {
+	pod := fixtures.Pod("p", 4000, 1<<30, unschedulable, withOthers)
+	got := NewWhy(input(pod, offering(4000))).Pending.Fleets[0]
+	want := []Tally{{1, "not with the pods that are on nodes now: pod affinity on topology.kubernetes.io/zone", []string{"offered"}}}
+	if diff := cmp.Diff(want, got.Flavors); diff != "" || got.Doing != Nothing {
+		t.Errorf("it is doing %s (%s), flavors (-want +got):\n%s", got.Doing, got.Because, diff)
+	}
+	got = NewWhy(input(pod, otherRuns, offering(4000))).Pending.Fleets[0]
+	if diff := cmp.Diff([]Tally{{1, "", []string{"offered"}}}, got.Flavors); diff != "" {
+		t.Errorf("with a pod in the zone (-want +got):\n%s", diff)
+	}
+}
+
+func TestOfFlavorsThatAreTooSmallTheLargestIsSaid(t *testing.T) {
+	pod := fixtures.Pod("p", 64_000, 1<<30, unschedulable)
+	says(t, say(t, pod, fleets(fleetOfTwo())), "2  too small (CPU): large, small\n    It requests 64 CPUs; of the 2 flavors with too little, large has the most room: 16.\n")
+	says(t, say(t, pod, offering(8000)), "1  too small (CPU): offered\n    It requests 64 CPUs; a machine of offered has room for 8.\n")
+	small := fixtures.Pod("p", 4000, 1<<30, unschedulable)
+	says(t, say(t, small, fleets(fleetOfTwo())), "1  too small (CPU): small", "!of small has room")
+}
+
 func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 	f := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
 		more := f.Status.Flavors[1]

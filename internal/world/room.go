@@ -132,6 +132,21 @@ func (v *View) placed(pod *corev1.Pod) *placement {
 	return p
 }
 
+// KeptOff returns a function that says why the pods on nodes keep a pod off a node yet to come, for example because its pod
+// affinity requires one of them there, or "". Pods that may come to that node with it are not considered.
+func (v *View) KeptOff(pod *corev1.Pod) (func(*constraint.Host) string, error) {
+	demands, err := v.compiler.Compile(pod)
+	if err != nil {
+		return nil, fmt.Errorf("read the constraints of pod %s: %w", PodName(pod), err)
+	}
+	tracker := v.placed(pod).tracker
+	return func(to *constraint.Host) string {
+		host := tracker.AddHost(to)
+		defer tracker.RemoveHost(host)
+		return tracker.Check(demands, host)
+	}, nil
+}
+
 // lacks returns the resources that a node lacks for the pod, as kube-scheduler words them, and how much there is of them,
 // apart from pod slots.
 func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string, short []Shortage) {

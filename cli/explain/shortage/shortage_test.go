@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/kit/sentences"
 )
@@ -100,10 +101,38 @@ func TestARequestThatExceedsWhatIsFreeAlsoDoesSoInTheText(t *testing.T) {
 	})
 }
 
+func TestTheLargestFlavorOfEachResourceIsSaid(t *testing.T) {
+	rooms := map[string]packing.Size{
+		"b":    {MilliCPU: 7910, MemoryBytes: 29 * gib},
+		"a":    {MilliCPU: 7910, MemoryBytes: 14 * gib},
+		"wide": {MilliCPU: 64_000, MemoryBytes: 20 * gib},
+	}
+	var got []string
+	for _, s := range OfFlavors(packing.Size{MilliCPU: 16_000, MemoryBytes: 32 * gib}, rooms) {
+		got = append(got, s.String())
+	}
+	if diff := cmp.Diff([]string{
+		"It requests 16 CPUs; of the 2 flavors with too little, a has the most room: 7.91.",
+		"It requests 32 GiB of memory; of the 3 flavors with too little, b has the most room: 29.",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := OfFlavors(packing.Size{MilliCPU: 7910, MemoryBytes: 14 * gib}, rooms); len(got) > 0 {
+		t.Errorf("of a pod that fits on each it says %+v", got)
+	}
+}
+
 func TestEachSentenceIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 	of := func(rooms map[string][2]int64) string { return said(corev1.ResourceCPU, 9000, rooms)[0] }
 	one, two := of(map[string][2]int64{"a": {1, 8}}), of(map[string][2]int64{"a": {2, 8}, "b": {1, 8}})
 	none := of(map[string][2]int64{"a": {0, 0}})
+	flavors := func(n int) string {
+		rooms := map[string]packing.Size{}
+		for i := range n {
+			rooms[strconv.Itoa(i)] = packing.Size{MilliCPU: 8000}
+		}
+		return OfFlavors(packing.Size{MilliCPU: 9000}, rooms)[0].String()
+	}
 	sentences.Check(t, []string{"*.go"}, []sentences.Case{
 		{"It requests ", one, ""},
 		{"%s; node %s has none.", none, one},
@@ -111,5 +140,7 @@ func TestEachSentenceIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 		{"%s; node %s has %s free.", one, two},
 		{"%s; of the %s with too little free, %s has the most free: %s.", two, one},
 		{" The largest of them, %s, has %s of %s free.", of(map[string][2]int64{"a": {2, 8}, "b": {1, 9}}), two},
+		{"It requests %s; a machine of %s has room for %s.", flavors(1), flavors(2)},
+		{"It requests %s; of the %s with too little, %s has the most room: %s.", flavors(2), flavors(1)},
 	}, nil)
 }
