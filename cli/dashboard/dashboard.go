@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/cli/dashboard/connection"
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 )
 
 // The limits of how often the page is updated.
@@ -33,7 +33,7 @@ const (
 
 // Kinds returns a scheme with all kinds that the dashboard reads.
 func Kinds() (*runtime.Scheme, error) {
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		return nil, err
 	}

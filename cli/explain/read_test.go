@@ -18,14 +18,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // readCluster reads a cluster with a node and two pending pods whose DaemonSets may not be listed.
 func readCluster(t *testing.T) *Cluster {
 	t.Helper()
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func readCluster(t *testing.T) *Cluster {
 // TestWhatTheUserMayNotListIsNotSaidToBeMissing has a pod that asks to be moved with its state, one with a claim, and one
 // of the system, and a user who may list nothing that these depend on.
 func TestWhatTheUserMayNotListIsNotSaidToBeMissing(t *testing.T) {
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/fixtures"
@@ -649,7 +649,7 @@ func TestAnEventOrAMigrationOfAnEarlierPodOfTheNameIsNotTold(t *testing.T) {
 
 // TestAMigrationKindThatCannotBeReadIsNotSaidToBeAbsent checks an error that is neither about rights nor about the kind.
 func TestAMigrationKindThatCannotBeReadIsNotSaidToBeAbsent(t *testing.T) {
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/fixtures"
@@ -31,7 +31,7 @@ import (
 // clusterOf reads a cluster with two nodes and other objects, of which the user may not list some kinds.
 func clusterOf(t *testing.T, forbidden func(client.ObjectList) bool, objects ...client.Object) *Cluster {
 	t.Helper()
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

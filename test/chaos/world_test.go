@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
@@ -130,7 +130,7 @@ func start(t *testing.T) *world {
 	w.p = playground.ForTest(t, playground.Options{
 		ClusterAPI: true, NoScheduler: true, Nodes: nodes(), AuditPolicy: auditPolicy, EtcdQuotaBytes: etcdQuota,
 	})
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ const module = "supercargo.dev/supercargo"
 // pure lists the packages that make decisions, with those below them: "energy/." is package energy alone. They
 // take an observation and the time as arguments and return a plan.
 var pure = []string{
+	"autoscaler/adapter/history/.",
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
 	"autoscaler/fleet/fleetdecide",

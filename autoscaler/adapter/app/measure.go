@@ -18,7 +18,7 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/discover"
-	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/autoscaler/adapter/history/recorder"
 	"supercargo.dev/supercargo/autoscaler/adapter/pace"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
@@ -164,7 +164,7 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	group.Go(func() error { return w.Run(ctx, found) })
 	if o.History {
 		const share = 5 // pod series, which are short-lived, get a fifth of the store
-		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
+		r := &recorder.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
 	if o.Usage {

@@ -1,12 +1,12 @@
-// Package history records the state of the cluster as series: its nodes, their machine types,
-// capacity, free room, and expected finish. It is the Resource Profiler of HTAS (Zhong and
-// Buyya, section 4.1, table 3), which keeps the same data in a database of its own.
+// Package history describes the state of the cluster as series: its nodes, their machine types, capacity, free room, and
+// expected finish. They are the data of the Resource Profiler of HTAS (Zhong and Buyya, section 4.1, table 3), which keeps
+// them in a database of its own.
 //
-// It also records what each pod requests on which node, so that a node's energy can be
-// divided among its pods if no other source measures it.
+// They include what each pod requests on which node, so that a node's energy can be divided among its pods if no other
+// source measures it.
 //
-// series.go defines the series and is pure; recorder.go writes them when pods start, end or
-// move and when nodes come or go.
+// The package names and computes the series; recorder, in the folder below, writes them. What reads them, such as the
+// command line, needs only their names.
 package history
 
 import (

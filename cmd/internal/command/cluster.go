@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/access"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
@@ -116,7 +116,7 @@ func (f *ClusterFlags) Client(add ...func(*runtime.Scheme) error) (client.WithWa
 		return nil, err
 	}
 	config.QPS = -1 // no client-side rate limit: a command sends one request at a time
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		return nil, err
 	}

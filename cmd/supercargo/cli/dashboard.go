@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/cli/dashboard"
 	"supercargo.dev/supercargo/cli/dashboard/connection"
@@ -133,7 +133,7 @@ func (f *dashboardFlags) serve(ctx context.Context, page dashboard.Options, conf
 	}
 	fmt.Fprintf(stdout, "https://%s/\n", listener.Addr())
 	log := klog.Background()
-	ctrl.SetLogger(log)
+	ctrllog.SetLogger(log)
 	namespace, name, _ := strings.Cut(f.certificate, "/")
 	return dashboard.Serve(ctx, dashboard.ServeOptions{
 		Options: page, Config: config, Listener: listener, Hosts: command.Lower(f.acceptHosts), Certificate: types.NamespacedName{Namespace: namespace, Name: name}, Log: log,

@@ -20,7 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/access"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 )
 
 // kubeconfig writes a kubeconfig of one cluster, and returns its path.
@@ -170,7 +170,7 @@ func TestTheKindsOfSupercargoAreSaidToBeInstalledByItsChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

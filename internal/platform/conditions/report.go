@@ -4,13 +4,19 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/internal/text/clip"
 )
+
+// EventRecorder records an Event about an object, like the EventRecorder of client-go's tools/events, which implements it.
+// That package would bring the clients of all kinds along.
+type EventRecorder interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
 
 // Reporter sets the conditions of one object and records Events about it, in one reconciliation.
 type Reporter struct {
@@ -20,7 +26,7 @@ type Reporter struct {
 	// Now is the time of the reconciliation.
 	Now time.Time
 	// Events records Events. With DryRun, they are only logged.
-	Events events.EventRecorder
+	Events EventRecorder
 	DryRun bool
 	// Last is the subject of the last Event of each reason. It outlives the reconciliation, so that no Event is
 	// repeated in each; whoever deletes a reason has its next Event recorded in any case.

@@ -18,8 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,6 +36,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/fence"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
@@ -127,14 +128,8 @@ func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
 // leaseName returns the name of the Lease of the named program.
 func leaseName(name string) string { return name + "." + v1alpha1.GroupName }
 
-// Kinds returns a scheme with the kinds of Kubernetes and of Supercargo.
-func Kinds() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register the API types: %w", err)
-	}
-	return scheme, nil
-}
+// Kinds returns a scheme with the kinds of Kubernetes and of Supercargo: see [kinds.Scheme].
+func Kinds() (*runtime.Scheme, error) { return kinds.Scheme() }
 
 // NewManager returns a manager for the controllers of the named program. add register the kinds that it uses.
 func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctrl.Manager, error) {
@@ -144,11 +139,9 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 			return nil, fmt.Errorf("register the API types: %w", err)
 		}
 	}
-	cached := cache.Options{DefaultTransform: strip()}
-	pause.Cache(&cached, o.pauseNamespace())
 	m, err := ctrl.NewManager(podwire.Wrap(o.Config), ctrl.Options{
 		Scheme: scheme, Logger: o.Log,
-		Cache:          cached,
+		Cache:          cache.Options{DefaultTransform: strip(), ByObject: onlyPause(o.pauseNamespace())},
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},
 		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: leaseName(name), LeaderElectionNamespace: o.LeaderElectionNamespace,
 		LeaseDuration:                 new(leaseDuration),
@@ -206,6 +199,14 @@ func (o *Options) PauseOf(m ctrl.Manager, name, action string) *pause.Switch {
 // pauseNamespace returns the namespace of the ConfigMap that pauses the program.
 func (o *Options) pauseNamespace() string {
 	return cmp.Or(o.PauseNamespace, o.Namespace(), pause.DefaultNamespace)
+}
+
+// onlyPause restricts the ConfigMaps of a cache to the one that pauses the program. It is read and watched by name, so the
+// program needs no permission for others.
+func onlyPause(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+		Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", pause.Name)}},
+	}}
 }
 
 // strip returns a transform that removes what no controller reads before objects are cached: managed fields; the pod

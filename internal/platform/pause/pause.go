@@ -10,9 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -81,7 +79,7 @@ func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Ti
 
 // Switch reads the ConfigMap. A nil Switch is never paused.
 type Switch struct {
-	// Client reads from a cache that was configured with Cache.
+	// Client reads from a cache, which needs only this ConfigMap: see package operator.
 	Client client.Reader
 	// Namespace is the namespace of the ConfigMap.
 	Namespace string
@@ -137,15 +135,4 @@ func (s *Switch) Apply(ctx context.Context, to *conditions.Reporter, acts bool) 
 		to.Event(corev1.EventTypeNormal, v1alpha1.ReasonResumed, v1alpha1.ActionResume, "Supercargo is no longer paused")
 	}
 	return paused, nil
-}
-
-// Cache restricts a manager's cache to this ConfigMap. It is read and watched by name, so the program needs no
-// permission for others.
-func Cache(o *cache.Options, namespace string) {
-	if o.ByObject == nil {
-		o.ByObject = map[client.Object]cache.ByObject{}
-	}
-	o.ByObject[&corev1.ConfigMap{}] = cache.ByObject{
-		Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", Name)}},
-	}
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/autoscaler/adapter/history/recorder"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
@@ -35,7 +35,7 @@ type Cluster struct {
 	t        testing.TB
 	client   client.Client
 	clock    *clocktesting.FakeClock
-	recorder *history.Recorder
+	recorder *recorder.Recorder
 }
 
 // Start returns a cluster without nodes at a time, whose history is written to a store.
@@ -46,7 +46,7 @@ func Start(t testing.TB, into storage.AppendableV2, at time.Time) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{t: t, client: fake.NewClientBuilder().WithScheme(scheme).Build(), clock: clocktesting.NewFakeClock(at)}
-	c.recorder = &history.Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c.client}, Store: into, Repeat: repeat, MostPods: 100, Clock: c.clock}
+	c.recorder = &recorder.Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c.client}, Store: into, Repeat: repeat, MostPods: 100, Clock: c.clock}
 	return c
 }
 

@@ -1,4 +1,6 @@
-package history
+// Package recorder writes the series of package history into a store, when pods start, end or move and when nodes come
+// or go.
+package recorder
 
 import (
 	"context"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/autoscaler/adapter/history"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
@@ -49,7 +52,7 @@ type Recorder struct {
 
 // written is the state that was written last, and when it was last written in full.
 type written struct {
-	State
+	history.State
 	full time.Time
 }
 
@@ -81,21 +84,21 @@ func (r *Recorder) Record(ctx context.Context) error {
 		return fmt.Errorf("list nodes and pods: %w", err)
 	}
 	now, there := r.Clock.Now(), pointers(pods.Items)
-	ofPods := OfPods(there, r.MostPods)
+	ofPods := history.OfPods(there, r.MostPods)
 	if ofPods == nil && (r.pods.State != nil || r.pods.full.IsZero()) {
 		r.Log.Info("Too many pods, no series per pod are recorded: raise --store-max-series", "most", r.MostPods)
 	}
 	// Write them separately: the store may have room for the series of nodes when it has none
 	// for the many series of pods.
-	return errors.Join(r.write(ctx, &r.nodes, Of(pointers(nodes.Items), there), now), r.write(ctx, &r.pods, ofPods, now))
+	return errors.Join(r.write(ctx, &r.nodes, history.Of(pointers(nodes.Items), there), now), r.write(ctx, &r.pods, ofPods, now))
 }
 
 // write writes the changes from the last written state to state, all or none.
-func (r *Recorder) write(ctx context.Context, last *written, state State, now time.Time) error {
+func (r *Recorder) write(ctx context.Context, last *written, state history.State, now time.Time) error {
 	all := now.Sub(last.full) >= r.Repeat
 	appender := r.Store.AppenderV2(ctx)
 	for key, v := range changes(last.State, state, all) {
-		if _, err := appender.Append(0, key.labels(), 0, now.UnixMilli(), v, nil, nil, storage.AOptions{}); err != nil {
+		if _, err := appender.Append(0, labelsOf(&key), 0, now.UnixMilli(), v, nil, nil, storage.AOptions{}); err != nil {
 			return errors.Join(fmt.Errorf("write %s of node %s: %w", key.Name, key.Node, err), appender.Rollback())
 		}
 	}
@@ -110,8 +113,8 @@ func (r *Recorder) write(ctx context.Context, last *written, state State, now ti
 
 // changes returns the values to write to get from one state to the other, with a staleness
 // marker for each series that is gone. If all is set, unchanged values are included.
-func changes(before, after State, all bool) State {
-	write := State{}
+func changes(before, after history.State, all bool) history.State {
+	write := history.State{}
 	for key := range before {
 		if _, still := after[key]; !still {
 			write[key] = math.Float64frombits(value.StaleNaN)
@@ -129,7 +132,8 @@ func changes(before, after State, all bool) State {
 	return write
 }
 
-func (k Key) labels() labels.Labels {
+// labelsOf returns the labels of a series.
+func labelsOf(k *history.Key) labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	b.Set(model.MetricNameLabel, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
 	b.Set("namespace", k.Namespace).Set("pod", k.Pod).Set("owner_kind", k.OwnerKind).Set("owner_name", k.OwnerName)
