@@ -10,7 +10,11 @@ command=$1
 shift
 heartbeat=${BUILD_HEARTBEAT:-30}
 
-echo "Building $# programs. The first time this compiles much of Kubernetes and takes several minutes; later it takes seconds."
+if (($# == 1)); then
+	echo "Building ${1##*/}. The first time this takes some minutes; later it takes seconds."
+else
+	echo "Building $# programs. The first time this compiles much of Kubernetes and takes ten minutes and more; later it takes seconds."
+fi
 # The build runs in the background. Without this trap, Ctrl-C would not stop it.
 build=
 trap '[ -z "$build" ] || kill "$build" 2>/dev/null || true' EXIT

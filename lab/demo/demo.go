@@ -6,8 +6,8 @@
 // profiles: this package reads no file and has no flags. Package compressed has the settings for
 // compressed time, package replay replays a trace, and package report computes the figures.
 //
-// Files in reading order: demo.go (input, Run, one replay), fleet.go (the part on a fleet),
-// consolidation.go (the part in which pods move), document.go (output), progress.go (progress
+// Files in reading order: demo.go (input, Run, one replay), pace.go (when and how it is slowed down),
+// fleet.go (the part on a fleet), consolidation.go (the part in which pods move), document.go (output), progress.go (progress
 // messages).
 package demo
 
@@ -50,6 +50,9 @@ type Input struct {
 	Duration time.Duration
 	// TimeScale is the number of seconds of a recorded lifetime that pass in one second.
 	TimeScale float64
+	// MaxSlowdown is how many times as long each replay may take, at least 1. A replay that the control
+	// plane does not keep up with begins anew at half of its speed, and all later ones have that speed.
+	MaxSlowdown float64
 	// Profiles has at least one profile, in the order in which they run.
 	Profiles []Profile
 	// Fleet configures a further replay on machines that are bought and released. Nil skips it.
@@ -83,15 +86,17 @@ type FleetInput struct {
 	Duration time.Duration
 	// TimeScale is the number of seconds of a recorded lifetime that pass in one second.
 	TimeScale float64
-	// Scheduler is a KubeSchedulerConfiguration; nil is the stock one.
-	Scheduler []byte
+	Scheduler SchedulerConfig
 }
+
+// SchedulerConfig returns a KubeSchedulerConfiguration for a trace whose lifetimes are divided by
+// timeScale; nil is the stock one.
+type SchedulerConfig func(timeScale float64) ([]byte, error)
 
 // Profile is a scheduler to replay the trace with.
 type Profile struct {
-	Name string
-	// Config is a KubeSchedulerConfiguration; nil is the stock one.
-	Config []byte
+	Name   string
+	Config SchedulerConfig
 }
 
 // Run replays the trace on a fixed cluster and then, if requested, on a fleet. It starts control
@@ -100,42 +105,61 @@ type Profile struct {
 // configuration is invalid.
 func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) {
 	began := time.Now()
-	doc, err := replayProfiles(ctx, in, progress)
+	p := &pace{slowdown: 1, most: in.MaxSlowdown}
+	doc, err := replayProfiles(ctx, in, p, progress)
 	if err != nil {
 		return nil, err
 	}
 	if in.Fleet != nil {
-		if doc.Fleet, err = replayFleet(ctx, in, doc.Cluster.DollarsPerHour, progress); err != nil {
+		if doc.Fleet, err = replayFleet(ctx, in, p, doc.Cluster.DollarsPerHour, progress); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
+	doc.Slowdown, doc.LagSeconds = p.slowdown, p.lag.Seconds()
 	doc.WallSeconds = time.Since(began).Seconds()
 	return doc, nil
 }
 
-// replayProfiles starts a playground, replays the trace with one profile after another, and stops
-// the playground.
-func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Document, err error) {
+// replayProfiles starts a playground, replays the trace with one profile after another, all at the
+// same speed, and stops the playground.
+func replayProfiles(ctx context.Context, in *Input, p *pace, progress *Progress) (doc *Document, err error) {
 	progress.say("starting a control plane with %s", plural.Count(in.Nodes, "node"))
-	p, err := start(ctx, playground.Options{Nodes: nodesOf(in), NoScheduler: true})
+	control, err := start(ctx, playground.Options{Nodes: nodesOf(in), NoScheduler: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if stopped := p.Stop(); stopped != nil {
+		if stopped := control.Stop(); stopped != nil {
 			err = errors.Join(err, fmt.Errorf("stop the control plane: %w", stopped))
 		}
 	}()
 
-	defer in.watch(ctx, p, in.TimeScale)()
-	machines, err := machinesOf(ctx, p)
+	machines, err := machinesOf(ctx, control)
 	if err != nil {
 		return nil, err
 	}
-	scale := scaleOf(in, in.Duration, in.TimeScale)
-	doc = newDocument(in, scale, machines)
+	for {
+		doc, err = replayAll(ctx, control, in, machines, p, progress)
+		if !progress.slower(err, p) {
+			return doc, err
+		}
+	}
+}
+
+// replayAll replays the trace with one profile after another.
+func replayAll(ctx context.Context, control *playground.Playground, in *Input, machines []report.Machine, p *pace, progress *Progress) (*Document, error) {
+	scale := scaleOf(in, in.Duration, in.TimeScale, p)
+	defer in.watch(ctx, control, scale.Lifetimes)()
+	doc := newDocument(in, scale, machines)
 	for _, profile := range in.Profiles {
-		result, err := replayProfile(ctx, p, in, profile, scale, in.Duration, progress)
+		config, err := profile.Config(scale.Lifetimes)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
+		}
+		m := newMonitor(p)
+		result, err := replayProfile(ctx, control, in, profile.Name, config, scale, p.slow(in.Duration), progress, func(now replay.Progress) *behind {
+			return m.observe(now.Elapsed, fixedReadings(now))
+		})
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
 		}
@@ -143,14 +167,14 @@ func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Do
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: account for the replay: %w", profile.Name, err)
 		}
-		doc.add(profile.Name, usage, result)
+		doc.add(profile.Name, p.atFullSpeed(usage), result)
 	}
 	return doc, nil
 }
 
-// scaleOf returns the scale that compresses the trace into a window.
-func scaleOf(in *Input, window time.Duration, timeScale float64) replay.Scale {
-	return replay.Scale{Arrivals: replay.FitArrivals(in.Workload.Pods, window*9/10), Lifetimes: timeScale}
+// scaleOf returns the scale that compresses the trace into a window, both given for the full speed.
+func scaleOf(in *Input, window time.Duration, timeScale float64, p *pace) replay.Scale {
+	return replay.Scale{Arrivals: replay.FitArrivals(in.Workload.Pods, p.slow(window*9/10)), Lifetimes: timeScale / p.slowdown}
 }
 
 // start starts a playground that outlives ctx, so that an interrupted replay can still delete its
@@ -197,27 +221,39 @@ func machinesOf(ctx context.Context, p *playground.Playground) ([]report.Machine
 	return replay.Machines(nodes.Items)
 }
 
-// replayProfile replays the trace with one scheduler.
-func replayProfile(ctx context.Context, p *playground.Playground, in *Input, profile Profile, scale replay.Scale, window time.Duration, progress *Progress) (*replay.Result, error) {
-	scheduler, err := p.StartScheduler(ctx, profile.Config)
+// replayProfile replays the trace with one scheduler. It ends early, with its error, when lags
+// returns one.
+func replayProfile(
+	ctx context.Context, p *playground.Playground, in *Input, name string, config []byte, scale replay.Scale, window time.Duration, progress *Progress,
+	lags func(replay.Progress) *behind,
+) (*replay.Result, error) {
+	scheduler, err := p.StartScheduler(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() { // end the replay if the control plane fails
 		select {
 		case <-p.Done():
-			cancel()
+			cancel(nil)
 		case <-ctx.Done():
 		}
 	}()
-	progress.begin(profile.Name)
+	progress.begin(name)
 	result, err := replay.Run(ctx, replay.Options{
-		Client: p.Client(), Pods: in.Workload.Pods, Scale: scale, Window: window,
-		Run: profile.Name, Progress: progress.show,
+		Client: p.Client(), Pods: in.Workload.Pods, Scale: scale, Window: window, Run: name,
+		Progress: func(now replay.Progress) {
+			progress.show(now)
+			if late := lags(now); late != nil {
+				cancel(late)
+			}
+		},
 	})
 	progress.end()
+	if late := (*behind)(nil); errors.As(context.Cause(ctx), &late) && errors.Is(err, context.Canceled) {
+		err = late
+	}
 	if died := p.Err(); died != nil {
 		err = died
 	}

@@ -19,13 +19,20 @@ import (
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
-// example returns a small document with a saving of one half.
-func example(t *testing.T) *Document {
+// bundled returns the trace of the demo.
+func bundled(t *testing.T) *trace.Trace {
 	t.Helper()
 	workload, err := trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return workload
+}
+
+// example returns a small document with a saving of one half.
+func example(t *testing.T) *Document {
+	t.Helper()
+	workload := bundled(t)
 	flavors, err := catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +153,7 @@ func TestTheJSONOfTheDemoIsThatOfItsContract(t *testing.T) {
 		"a machine": {course: []FleetPoint{{Seconds: 1, Machines: 1}}, peaks: map[string]int{playground.DeploymentName("m"): 1}},
 	} {
 		doc := example(t)
-		doc.Fleet = watch.result(&Input{Flavors: []catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m"}}}}, time.Minute)
+		doc.Fleet = watch.result(&Input{Flavors: []catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m"}}}}, time.Minute, &pace{slowdown: 1})
 		doc.Fleet.Consolidation = newConsolidation([]ConsolidationPoint{{Machines: 3}, {Machines: 2, Moved: 4}}, nil, 0)
 		var out bytes.Buffer
 		if err := doc.WriteJSON(&out); err != nil {

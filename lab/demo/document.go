@@ -21,6 +21,11 @@ type Document struct {
 	Profiles []Outcome `json:"profiles"`
 	// Fleet is the result of the part on a fleet, or nil if it was skipped.
 	Fleet *Fleet `json:"fleet,omitempty"`
+	// Slowdown is how many times as long the last replay took as requested, because the control plane did
+	// not keep up with a shorter one; 1 if it did. Times are divided by it. LagSeconds is the greatest lag
+	// of the control plane at the lowest speed, if it did not keep up even then; else 0.
+	Slowdown   float64 `json:"slowdown"`
+	LagSeconds float64 `json:"lagSeconds"`
 	// WallSeconds is the duration of the whole demo.
 	WallSeconds float64 `json:"wallSeconds"`
 }
@@ -62,7 +67,7 @@ type Scale struct {
 	Lifetimes float64 `json:"lifetimes"`
 }
 
-// Outcome is the result of one profile. Times are those of the replay, not of the trace.
+// Outcome is the result of one profile. Times are those of a replay at full speed, not of the trace.
 // DollarsPerHour is the mean price of the nodes while they had pods.
 type Outcome struct {
 	Name                     string  `json:"name"`
@@ -111,6 +116,12 @@ func newDocument(in *Input, scale replay.Scale, machines []report.Machine) *Docu
 	return doc
 }
 
+// atFullSpeed returns the usage with times of the full speed.
+func (p *pace) atFullSpeed(u report.Usage) report.Usage {
+	u.Window, u.BindMean, u.BindP95 = p.full(u.Window), p.full(u.BindMean), p.full(u.BindP95)
+	return u
+}
+
 // add appends the result of a profile.
 func (d *Document) add(name string, u report.Usage, r *replay.Result) {
 	d.Profiles = append(d.Profiles, Outcome{
@@ -150,10 +161,28 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were released at once. Times are those of the replay."); err != nil || d.Fleet == nil {
+	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were released at once. Times are those of the replay."); err != nil {
 		return err
 	}
-	return d.Fleet.write(w)
+	if d.Fleet != nil {
+		if err := d.Fleet.write(w); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, d.speed())
+	return err
+}
+
+// speed describes how far the control plane was behind; empty if it was not.
+func (d *Document) speed() string {
+	var text string
+	if d.Slowdown > 1 {
+		text = fmt.Sprintf("\nThis computer did not keep up with the trace: it was replayed at 1/%g of the speed, and the times above are divided by %[1]g.\n", d.Slowdown)
+	}
+	if d.LagSeconds > 0 {
+		text += fmt.Sprintf("The control plane was still up to %.1f s behind, so the figures depend on this computer: use a longer --duration, or stop other programs.\n", d.LagSeconds)
+	}
+	return text
 }
 
 // rows are the rows of the table.

@@ -74,49 +74,70 @@ type FleetPoint struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// replayFleet replays the trace on machines that a NodeFleet buys and releases.
-func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progress) (result *Fleet, err error) {
+// replayFleet replays the trace on machines that a NodeFleet buys and releases. It begins with the
+// speed at which the profiles were replayed.
+func replayFleet(ctx context.Context, in *Input, p *pace, fixed float64, progress *Progress) (*Fleet, error) {
+	for {
+		result, err := replayFleetAt(ctx, in, p, progress)
+		if progress.slower(err, p) {
+			continue
+		}
+		if result != nil {
+			result.FixedDollarsPerHour = fixed
+		}
+		return result, err
+	}
+}
+
+// replayFleetAt replays the trace on a fleet at one speed, with a control plane of its own, because
+// what a fleet has learned at another speed does not hold.
+func replayFleetAt(ctx context.Context, in *Input, p *pace, progress *Progress) (result *Fleet, err error) {
 	progress.say("starting a control plane with cluster-api, %s and no node", plural.Count(len(in.Flavors), "MachineDeployment"))
-	p, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})
+	control, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	defer in.watch(ctx, p, in.Fleet.TimeScale)()
-	if err := addDeployments(ctx, p, in); err != nil {
+	defer func() { err = errors.Join(err, control.Stop()) }()
+	scale := scaleOf(in, in.Fleet.Duration, in.Fleet.TimeScale, p)
+	config, err := in.Fleet.Scheduler(scale.Lifetimes)
+	if err != nil {
 		return nil, err
 	}
-	if err := p.InstallCRDs(ctx); err != nil {
+	defer in.watch(ctx, control, scale.Lifetimes)()
+	if err := addDeployments(ctx, control, in, p); err != nil {
 		return nil, err
 	}
-	autoscaler := programs.Autoscaler(ctx, p)
+	if err := control.InstallCRDs(ctx); err != nil {
+		return nil, err
+	}
+	autoscaler := programs.Autoscaler(ctx, control)
 	defer func() { err = errors.Join(err, autoscaler.Stop()) }()
-	c, err := clientOf(p)
+	c, err := clientOf(control)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Create(ctx, compressed.Fleet(fleetName, 1)); err != nil {
+	if err := c.Create(ctx, compressed.Fleet(fleetName, p.slowdown)); err != nil {
 		return nil, fmt.Errorf("create the NodeFleet: %w", err)
 	}
-	scale := scaleOf(in, in.Fleet.Duration, in.Fleet.TimeScale)
-	watch := watchFleet(ctx, p, c)
-	replayed, err := replayProfile(ctx, p, in, Profile{Name: "fleet", Config: in.Fleet.Scheduler}, scale, in.Fleet.Duration, progress)
+	watch, m := watchFleet(ctx, control, c), newMonitor(p)
+	replayed, err := replayProfile(ctx, control, in, "fleet", config, scale, p.slow(in.Fleet.Duration), progress, func(now replay.Progress) *behind {
+		return m.observe(now.Elapsed, fleetReadings(now, watch.startup.mean(), p.slow(lag)))
+	})
 	watch.end()
 	if err != nil {
 		return nil, err
 	}
-	result = watch.result(in, replayed.Window)
+	result = watch.result(in, replayed.Window, p)
 	result.Scale = Scale{Arrivals: scale.Arrivals, Lifetimes: scale.Lifetimes}
-	result.FixedDollarsPerHour = fixed
-	if err := result.account(watch.machines(), replayed); err != nil {
+	if err := result.account(watch.machines(), replayed, p); err != nil {
 		return nil, err
 	}
 	progress.say("all pods have ended: waiting until the fleet has released its machines")
-	if err := result.shrink(ctx, p, c); err != nil {
+	if err := result.shrink(ctx, control, c, p); err != nil {
 		return nil, err
 	}
 	if in.Consolidation {
-		if result.Consolidation, err = consolidate(ctx, p, c, in.Fleet.Scheduler, progress); err != nil {
+		if result.Consolidation, err = consolidate(ctx, control, c, config, progress); err != nil {
 			return nil, fmt.Errorf("consolidation: %w", err)
 		}
 	}
@@ -136,14 +157,14 @@ func clientOf(p *playground.Playground) (client.Client, error) {
 	return c, nil
 }
 
-func addDeployments(ctx context.Context, p *playground.Playground, in *Input) error {
+func addDeployments(ctx context.Context, control *playground.Playground, in *Input, p *pace) error {
 	var specs []playground.MachineDeploymentSpec
 	for _, f := range in.Flavors {
 		spec := playground.FlavorDeployment(f)
-		spec.AcquisitionLag, spec.ReleaseLag = lag, releaseLag
+		spec.AcquisitionLag, spec.ReleaseLag = p.slow(lag), p.slow(releaseLag)
 		specs = append(specs, spec)
 	}
-	return p.AddMachineDeployments(ctx, specs)
+	return control.AddMachineDeployments(ctx, specs)
 }
 
 // fleetWatch polls a fleet, its nodes and its cost about twice a second.
@@ -156,6 +177,8 @@ type fleetWatch struct {
 	peaks  map[string]int
 	nodes  map[string]corev1.Node
 	last   string
+	// startup is what the fleet has measured so far.
+	startup startup
 }
 
 func watchFleet(ctx context.Context, p *playground.Playground, c client.Client) *fleetWatch {
@@ -191,9 +214,23 @@ func (w *fleetWatch) sample(ctx context.Context, p *playground.Playground, c cli
 	for _, f := range fleet.Status.Flavors {
 		w.peaks[f.Name] = max(w.peaks[f.Name], int(f.Machines))
 	}
+	w.startup.Store(int64(meanStartup(fleet.Status.Flavors)))
 	if d := fleet.Status.LastDecision; d != nil {
 		w.last = d.Summary
 	}
+}
+
+// meanStartup returns the mean time from the order of a machine until it is ready; zero if none was
+// measured.
+func meanStartup(flavors []v1alpha1.FlavorStatus) time.Duration {
+	var total, n int64
+	for i := range flavors {
+		if lag := flavors[i].Lag; lag != nil {
+			total += lag.Samples * int64(lag.Mean.Duration)
+			n += lag.Samples
+		}
+	}
+	return time.Duration(total / max(1, n))
 }
 
 func observeFleet(ctx context.Context, c client.Client) (FleetPoint, *v1alpha1.NodeFleet, error) {
@@ -215,9 +252,9 @@ func (w *fleetWatch) machines() []corev1.Node {
 	return all
 }
 
-// result returns what was observed within the window.
-func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
-	r := &Fleet{WindowSeconds: window.Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last, Flavors: []FleetMix{}} // JSON has no null
+// result returns what was observed within the window, with times of the full speed.
+func (w *fleetWatch) result(in *Input, window time.Duration, pace *pace) *Fleet {
+	r := &Fleet{WindowSeconds: pace.full(window).Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last, Flavors: []FleetMix{}} // JSON has no null
 	w.course = slices.DeleteFunc(w.course, func(p FleetPoint) bool { return p.Seconds > window.Seconds() })
 	var dollarSeconds, machineSeconds float64
 	for i, p := range w.course {
@@ -236,6 +273,9 @@ func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
 		}
 	}
 	r.Course = thinned(append([]FleetPoint{}, w.course...), 12)
+	for i := range r.Course {
+		r.Course[i].Seconds /= pace.slowdown
+	}
 	return r
 }
 
@@ -252,7 +292,7 @@ func thinned[P any](course []P, most int) []P {
 }
 
 // account adds the figures of the pods.
-func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
+func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result, p *pace) error {
 	machines, err := replay.Machines(nodes)
 	if err != nil {
 		return err
@@ -261,26 +301,27 @@ func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
 	if err != nil {
 		return fmt.Errorf("account for the fleet: %w", err)
 	}
+	usage = p.atFullSpeed(usage)
 	r.PodsBound, r.PodsNeverBound = usage.PodsBound, usage.PodsNeverBound
 	r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds = usage.BindMean.Seconds(), usage.BindP95.Seconds()
 	return nil
 }
 
 // shrink waits until the fleet has no machines.
-func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.Client) error {
+func (r *Fleet) shrink(ctx context.Context, control *playground.Playground, c client.Client, p *pace) error {
 	began := time.Now()
-	err := until(ctx, 100*time.Millisecond, shrinkTime, func() bool {
+	err := until(ctx, 100*time.Millisecond, p.slow(shrinkTime), func() bool {
 		point, _, err := observeFleet(ctx, c)
-		nodes, listed := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		nodes, listed := control.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil || listed != nil {
 			return false
 		}
 		r.MachinesEnd = max(point.Machines, len(nodes.Items))
-		r.ShrinkSeconds = time.Since(began).Seconds()
+		r.ShrinkSeconds = p.full(time.Since(began)).Seconds()
 		return r.MachinesEnd == 0
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("the fleet still has %s %v after the last pod has ended", plural.Count(r.MachinesEnd, "machine"), shrinkTime)
+		return fmt.Errorf("the fleet still has %s %v after the last pod has ended", plural.Count(r.MachinesEnd, "machine"), p.slow(shrinkTime))
 	}
 	return err
 }

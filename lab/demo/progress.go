@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,17 @@ func NewProgress(w io.Writer) *Progress {
 // say writes one line.
 func (p *Progress) say(format string, args ...any) {
 	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// slower reports whether err is that the control plane was behind and a lower speed is left. It then
+// changes to that speed, and says so.
+func (p *Progress) slower(err error, to *pace) bool {
+	late := (*behind)(nil)
+	if !errors.As(err, &late) || !to.slower() {
+		return false
+	}
+	p.say("%s: starting again at 1/%g of the speed", late, to.slowdown)
+	return true
 }
 
 // begin starts a profile.

@@ -86,6 +86,14 @@ type Progress struct {
 	Bound   int           // so far
 	Gone    int           // so far
 	Retries int           // retried API calls so far
+	// CreateLag is how far the creation of pods is behind the trace: the median time, of the pods due
+	// within the last three seconds, from when a pod was due until it was known to exist, or until now.
+	// Zero for fewer than five pods.
+	CreateLag time.Duration
+	// BindLag is how long pods wait for the scheduler: the median time, of the same pods, from their
+	// first create call until they were bound, or until now. Zero for fewer than five pods. It includes
+	// waits for room.
+	BindLag time.Duration
 }
 
 // Result is the record of a replay.

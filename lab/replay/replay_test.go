@@ -31,6 +31,12 @@ import (
 // requests less than 1,000 milli-CPU.
 func cluster(ctx context.Context, t *testing.T) *fake.Clientset {
 	t.Helper()
+	return clusterThatBinds(ctx, t, 0)
+}
+
+// clusterThatBinds returns a cluster whose scheduler takes so long for each pod.
+func clusterThatBinds(ctx context.Context, t *testing.T, takes time.Duration) *fake.Clientset {
+	t.Helper()
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	pods, err := client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -46,6 +52,11 @@ func cluster(ctx context.Context, t *testing.T) *fake.Clientset {
 				pod, ok := event.Object.(*corev1.Pod)
 				if !ok || pod.Spec.NodeName != "" || pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() >= 1000 {
 					continue
+				}
+				select {
+				case <-time.After(takes): // virtual time
+				case <-ctx.Done():
+					return
 				}
 				bound := pod.DeepCopy()
 				bound.Spec.NodeName = "node-1"
@@ -327,12 +338,13 @@ func TestAPodThatEndsByItselfIsRemoved(t *testing.T) {
 	})
 }
 
-// busyClient counts concurrent create calls, each of which takes 1 ms. The fake itself serializes
+// busyClient counts concurrent create calls, each of which takes a time. The fake itself serializes
 // calls.
 type busyClient struct {
 	kubernetes.Interface
 	typedcorev1.CoreV1Interface
 	typedcorev1.PodInterface
+	takes       time.Duration
 	under, most atomic.Int32
 }
 
@@ -353,14 +365,14 @@ type busyPods struct {
 func (p busyPods) Create(ctx context.Context, pod *corev1.Pod, opts metav1.CreateOptions) (*corev1.Pod, error) {
 	p.count.most.Store(max(p.count.most.Load(), p.count.under.Add(1)))
 	defer p.count.under.Add(-1)
-	time.Sleep(time.Millisecond) // virtual time: lets the other workers start
+	time.Sleep(p.count.takes) // virtual time: lets the other workers start
 	return p.PodInterface.Create(ctx, pod, opts)
 }
 
 func TestRunKeepsToItsConcurrency(t *testing.T) {
 	inBubble(t, func(ctx context.Context, t *testing.T) {
 		inner := cluster(ctx, t)
-		client := &busyClient{Interface: inner, CoreV1Interface: inner.CoreV1(), PodInterface: inner.CoreV1().Pods("default")}
+		client := &busyClient{Interface: inner, CoreV1Interface: inner.CoreV1(), PodInterface: inner.CoreV1().Pods("default"), takes: time.Millisecond}
 		pods := make([]trace.Pod, 50)
 		for i := range pods {
 			pods[i] = trace.Pod{Item: packing.Item{Name: fmt.Sprintf("p-%d", i), Runtime: time.Second}}

@@ -34,8 +34,9 @@ type pod struct {
 	life     life
 	failures int // consecutive failures of the current call
 	stay     report.Stay
-	sent     bool // the first create call has been sent at stay.Created
-	created  bool // known to have been created
+	sent     bool          // the first create call has been sent at stay.Created
+	created  bool          // known to have been created
+	since    time.Duration // when it was known to have been created
 	restarts int
 	failed   bool // failed or deleted by another client, and to be created again once it is gone
 }
@@ -285,7 +286,7 @@ func (r *run) settleCreate(p *pod, a answer) {
 	switch {
 	case a.err == nil, p.created, taken && p.failures > 0:
 		// An earlier attempt that seemed to fail may have succeeded.
-		r.exists(p)
+		r.exists(p, r.opts.Clock.Now())
 		if r.result != nil && p.life == present {
 			r.leave(a.pod)
 		}
@@ -300,13 +301,13 @@ func (r *run) settleCreate(p *pod, a answer) {
 }
 
 // exists records that a pod exists, as its create call or the watch reports.
-func (r *run) exists(p *pod) {
+func (r *run) exists(p *pod, at time.Time) {
 	p.failures = 0
 	if p.life == asked || p.life == expected {
 		p.life = present
 	}
 	if !p.created {
-		p.created = true
+		p.created, p.since = true, at.Sub(r.began)
 		r.progress.Created++
 	}
 }
@@ -332,7 +333,7 @@ func (r *run) see(s sighting) {
 		return
 	}
 	p := &r.pods[i]
-	r.exists(p)
+	r.exists(p, s.at)
 	if s.node != "" && p.stay.Bound == report.Never {
 		r.bound(i, s)
 	}
@@ -435,5 +436,6 @@ func (r *run) reportProgress() {
 		return
 	}
 	r.progress.Elapsed = r.opts.Clock.Now().Sub(r.began)
+	r.progress.CreateLag, r.progress.BindLag = r.lags(r.progress.Elapsed)
 	r.opts.Progress(r.progress)
 }

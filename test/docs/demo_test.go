@@ -35,8 +35,12 @@ func TestMakeDemoSaysFirstThatItTakesMinutes(t *testing.T) {
 			said = append(said, line)
 		}
 	}
-	if len(said) != 11 || !strings.HasPrefix(said[0], "Building 10 programs.") || !strings.Contains(said[0], "minutes") || said[1] != "building 1 of 10: kube-scheduler …" {
+	if len(said) != 12 || !strings.HasPrefix(said[0], "Building supercargo.") || !strings.HasPrefix(said[2], "Building 9 programs.") ||
+		!strings.Contains(said[0], "minutes") || !strings.Contains(said[2], "minutes") || said[3] != "building 1 of 9: kube-scheduler …" {
 		t.Errorf("it says %q, want how long it takes, and then each of ten programs", said)
+	}
+	if bill := strings.Index(string(text), "audit -f"); bill < 0 || bill > strings.Index(string(text), said[2]) {
+		t.Errorf("it shows no bill before it builds what takes longest:\n%s", text)
 	}
 	if !strings.HasSuffix(strings.TrimSpace(string(text)), "bin/supercargo demo") {
 		t.Errorf("it does not end with the demo:\n%s", text)

@@ -41,6 +41,7 @@ type demoFlags struct {
 	duration        time.Duration
 	fleetDuration   time.Duration
 	timeScale       float64
+	maxSlowdown     float64
 	schedulerConfig string
 	profiles        []string
 	output          string
@@ -73,10 +74,12 @@ bins, are divided by --time-scale: a smaller value makes pods live longer and th
 fuller. The fleet part runs slower, by the ratio of --fleet-duration to --duration, because
 machines that come and go are more work for the control plane.
 
-The demo runs in real time, so its figures vary from run to run. On a computer that is too slow
-or busy, pods wait for the control plane too, and some end before they have a machine. If these
-are more than 5 % in the fleet part, the demo compares no bill and says so: use a longer
---fleet-duration.`,
+The demo runs in real time. On a computer that is too slow or busy, the control plane falls behind
+the trace: pods are created and bound late, machines start late, and the fleet buys more of them.
+The demo measures this. A replay that the control plane does not keep up with begins again at half
+of the speed, with all waits and start-up times twice as long, and the times that the demo prints
+are divided by two. It is slowed down to 1/--max-slowdown of the speed at most; if the control
+plane does not keep up even then, the demo says so. Figures still vary a little from run to run.`,
 		Example: `  supercargo demo
 
   # Watch it in a browser
@@ -99,6 +102,7 @@ are more than 5 % in the fleet part, the demo compares no bill and says so: use 
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
 	f.DurationVar(&flags.fleetDuration, "fleet-duration", 0, "how long to replay the trace on the fleet; 0 is 2.5 times --duration")
 	f.Float64Var(&flags.timeScale, "time-scale", 600, "seconds of a pod's recorded lifetime that pass in one second")
+	f.Float64Var(&flags.maxSlowdown, "max-slowdown", 8, "how many times as long a replay may take on a computer that does not keep up; 1 for never longer")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration `file` that the profile supercargo uses instead of its own")
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
 	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on a NodeFleet that buys and deletes machines")
@@ -163,13 +167,14 @@ const (
 	maxDemoNodes    = 5000
 	minDemoDuration = time.Second
 	maxDemoDuration = 24 * time.Hour
+	maxDemoSlowdown = 100.
 )
 
 // readDemoInput reads and validates all input before anything is started, and returns all errors. It waits for stdin until
 // ctx ends.
 func readDemoInput(ctx context.Context, flags demoFlags, stdin io.Reader) (*demo.Input, error) {
 	var errs input.Faults
-	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
+	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, MaxSlowdown: flags.maxSlowdown, Consolidation: flags.consolidation}
 	errs = append(errs, command.TableOrJSON.Check("output", flags.output))
 	errs.If(flags.nodes < 1 || flags.nodes > maxDemoNodes, "--nodes %d: must be from 1 to %d", flags.nodes, maxDemoNodes)
 	errs.If(flags.duration < minDemoDuration || flags.duration > maxDemoDuration, "--duration %s: must be from %s to %s", flags.duration, minDemoDuration, maxDemoDuration)
@@ -177,6 +182,7 @@ func readDemoInput(ctx context.Context, flags demoFlags, stdin io.Reader) (*demo
 		errs = append(errs, fmt.Errorf("--fleet-duration %s: must be from %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
 	}
 	errs.If(!(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0), "--time-scale %v: must be more than 0", flags.timeScale)
+	errs.If(!(flags.maxSlowdown >= 1) || flags.maxSlowdown > maxDemoSlowdown, "--max-slowdown %v: must be from 1 to %v", flags.maxSlowdown, maxDemoSlowdown)
 	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(ctx, in, flags.trace, stdin), readDemoFlavors(in, flags.flavors))
 	return in, errors.Join(errs...)
 }
@@ -193,45 +199,42 @@ func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 			return fmt.Errorf("--profile %q: must be %s or %s", name, stockProfile, ourProfile)
 		}
 	}
-	last := ""
+	var last demo.SchedulerConfig
 	for _, name := range []string{stockProfile, ourProfile} {
 		if !slices.Contains(flags.profiles, name) {
 			continue
 		}
-		config, err := demoScheduler(name, flags.schedulerConfig, flags.timeScale)
+		config, err := demoScheduler(name, flags.schedulerConfig)
 		if err != nil {
 			return err
 		}
 		in.Profiles = append(in.Profiles, demo.Profile{Name: name, Config: config})
-		last = name
+		last = config
 	}
-	if last == "" {
+	if last == nil {
 		return fmt.Errorf("--profile: must name at least one of %s, %s", stockProfile, ourProfile)
 	}
-	if !flags.fleet {
-		return nil
+	if flags.fleet {
+		duration := cmp.Or(flags.fleetDuration, time.Duration(fleetPace*float64(flags.duration)))
+		in.Fleet = &demo.FleetInput{Duration: duration, TimeScale: flags.timeScale * flags.duration.Seconds() / duration.Seconds(), Scheduler: last}
 	}
-	duration := cmp.Or(flags.fleetDuration, time.Duration(fleetPace*float64(flags.duration)))
-	scale := flags.timeScale * flags.duration.Seconds() / duration.Seconds()
-	config, err := demoScheduler(last, flags.schedulerConfig, scale)
-	in.Fleet = &demo.FleetInput{Duration: duration, TimeScale: scale, Scheduler: config}
-	return err
+	return nil
 }
 
-// demoScheduler returns the configuration of a profile for a trace whose lifetimes are compressed by
-// timeScale. path, if not empty, is a file that replaces Supercargo's configuration.
-func demoScheduler(profile, path string, timeScale float64) ([]byte, error) {
+// demoScheduler returns the configuration of a profile. path, if not empty, is a file that replaces Supercargo's
+// configuration, whatever the speed.
+func demoScheduler(profile, path string) (demo.SchedulerConfig, error) {
 	switch {
 	case profile == stockProfile:
-		return compressed.Scheduler(controlplane.StockSchedulerConfig)
+		return func(float64) ([]byte, error) { return compressed.Scheduler(controlplane.StockSchedulerConfig) }, nil
 	case path == "":
-		return compressed.SchedulerConfig(timeScale)
+		return compressed.SchedulerConfig, nil
 	}
 	config, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--scheduler-config: %w", err)
 	}
-	return config, nil
+	return func(float64) ([]byte, error) { return config, nil }, nil
 }
 
 func readDemoTrace(ctx context.Context, in *demo.Input, path string, stdin io.Reader) (err error) {

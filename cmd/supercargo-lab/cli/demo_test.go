@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
+	"supercargo.dev/supercargo/lab/playground/controlplane"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -32,6 +33,7 @@ func TestDemoRefusesBadInput(t *testing.T) {
 		{"no nodes", []string{"--nodes", "0"}, []string{"--nodes 0: must be from 1 to 5000"}},
 		{"no time", []string{"--duration", "1ms"}, []string{"--duration 1ms: must be from 1s to 24h0m0s"}},
 		{"no time on the fleet", []string{"--fleet-duration", "1ms"}, []string{"--fleet-duration 1ms: must be from 1s to 24h0m0s, or 0"}},
+		{"a slowdown that speeds up", []string{"--max-slowdown", "0.5"}, []string{"--max-slowdown 0.5: must be from 1 to 100"}},
 		{"no scale", []string{"--time-scale", "0"}, []string{"--time-scale 0: must be more than 0"}},
 		{"a scale that is no number", []string{"--time-scale", "NaN"}, []string{"--time-scale NaN"}},
 		{"an unknown output", []string{"-o", "xml"}, []string{`--output "xml": must be table or json`}},
@@ -61,7 +63,7 @@ func TestDemoRefusesBadInput(t *testing.T) {
 }
 
 func TestDemoRunsTheStockProfileFirst(t *testing.T) {
-	in, err := readDemoInput(t.Context(), demoFlags{nodes: 9, duration: time.Second, timeScale: 10, profiles: []string{ourProfile, stockProfile}, output: "table"}, nil)
+	in, err := readDemoInput(t.Context(), demoFlags{nodes: 9, duration: time.Second, timeScale: 10, maxSlowdown: 1, profiles: []string{ourProfile, stockProfile}, output: "table"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestDemoRunsTheStockProfileFirst(t *testing.T) {
 }
 
 func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
-	flags := demoFlags{nodes: 9, duration: 40 * time.Second, timeScale: 600, profiles: []string{stockProfile, ourProfile}, output: "table"}
+	flags := demoFlags{nodes: 9, duration: 40 * time.Second, timeScale: 600, maxSlowdown: 1, profiles: []string{stockProfile, ourProfile}, output: "table"}
 	in, err := readDemoInput(t.Context(), flags, nil)
 	if err != nil || in.Fleet != nil {
 		t.Fatalf("without --fleet the fleet's replay is %v, %v, want none", in.Fleet, err)
@@ -90,19 +92,29 @@ func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
 			t.Errorf("with --fleet-duration %v it takes %v and lifetimes are compressed by %v, want %v and %v",
 				own, in.Fleet.Duration, in.Fleet.TimeScale, want.Duration, want.TimeScale)
 		}
-		scheduler, err := compressed.SchedulerConfig(want.TimeScale)
-		if err != nil || !bytes.Equal(in.Fleet.Scheduler, scheduler) {
-			t.Errorf("with --fleet-duration %v the time bins are those of another scale: %v\n%s", own, err, in.Fleet.Scheduler)
+		want, err := compressed.SchedulerConfig(want.TimeScale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := in.Fleet.Scheduler(in.Fleet.TimeScale); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("with --fleet-duration %v the time bins are those of another scale: %v\n%s", own, err, got)
 		}
 	}
 	flags.profiles = []string{stockProfile}
-	if in, err = readDemoInput(t.Context(), flags, nil); err != nil || !bytes.Equal(in.Fleet.Scheduler, in.Profiles[0].Config) {
-		t.Errorf("with the stock profile alone the fleet's scheduler is another: %v\n%s", err, in.Fleet.Scheduler)
+	if in, err = readDemoInput(t.Context(), flags, nil); err != nil {
+		t.Fatal(err)
+	}
+	want, err := compressed.Scheduler(controlplane.StockSchedulerConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := in.Fleet.Scheduler(1); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("with the stock profile alone the fleet's scheduler is another: %v\n%s", err, got)
 	}
 }
 
 func TestDemoReadsATraceFromStandardInput(t *testing.T) {
-	flags := demoFlags{nodes: 1, duration: time.Second, timeScale: 10, profiles: []string{stockProfile}, output: "table", trace: "-"}
+	flags := demoFlags{nodes: 1, duration: time.Second, timeScale: 10, maxSlowdown: 1, profiles: []string{stockProfile}, output: "table", trace: "-"}
 	in, err := readDemoInput(t.Context(), flags, strings.NewReader("arrival_s,cpu_milli,memory_mib,runtime_s\n0,100,1,1\n5,100,1,1\n"))
 	if err != nil || in.TraceName != "stdin" || len(in.Workload.Pods) != 2 {
 		t.Fatalf("it reads %v, %v; want the two pods of standard input", in.Workload, err)
