@@ -151,3 +151,12 @@ func TestTheLowerBoundCountsWhatSomeFlavorHolds(t *testing.T) {
 		t.Errorf("nothing costs %d, and leaves out %d", least, uncounted)
 	}
 }
+
+func TestANodeThatTakesNoPodsDoesNotLowerTheBound(t *testing.T) {
+	r := Request{Pods: []Pod{pod("p", 3000, 1<<30), pod("q", 3000, 1<<30)}, Flavors: []Flavor{{Name: "a", Size: size(4000, 16<<30), MicroDollarsPerHour: 200_000}}}
+	alone := Supercargo(r).LowerBoundMicroDollarsPerHour
+	r.Nodes = []ExistingNode{{Name: "closed", Free: size(64_000, 256<<30), Places: new(int64(0))}}
+	if with := Supercargo(r).LowerBoundMicroDollarsPerHour; with <= 200_000 || with > alone {
+		t.Errorf("the bound is %d beside a node that takes no pods, and %d without it", with, alone)
+	}
+}

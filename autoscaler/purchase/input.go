@@ -73,9 +73,11 @@ func newInput(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assi
 	return newInputWithin(nil, pods, flavors, rooms, opts, assigned)
 }
 
-// newBoundInput is newInput for a bound that respects the quotas of pods.
+// newBoundInput is newInput for a bound that respects the quotas of pods. It leaves out nodes that take no more pods,
+// whose free room would be subtracted.
 func newBoundInput(pods []Pod, flavors []Flavor, nodes []ExistingNode, opts MixOptions) *mix.Input {
-	return newInputWithin(newQuotas(pods, nodes), pods, flavors, roomsOn(nodes), opts, nil)
+	rooms := slices.DeleteFunc(roomsOn(nodes), func(r *room) bool { return r.places <= 0 })
+	return newInputWithin(newQuotas(pods, nodes), pods, flavors, rooms, opts, nil)
 }
 
 // newInputWithin is newInput with quotas; nil if there are none.

@@ -38,7 +38,7 @@ func (c *scene) buy(demands map[string]*constraint.Pod) mix {
 		}
 		for _, u := range r.Unplaceable {
 			if at := c.at[u.Pod]; stays[at] == "" {
-				stays[at] = "no machine for sale holds pod " + u.Pod + ": " + u.Reason
+				stays[at] = "no machine for sale holds pod " + u.Pod + ": " + plain(u.Reason)
 			}
 		}
 	}

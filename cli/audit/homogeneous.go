@@ -76,7 +76,7 @@ func noType(types, planned int, first string, lacking purchase.Unplaceable) stri
 		none = fmt.Sprintf("none of the %d types that were planned, of %d for sale,", planned, types)
 	}
 	return fmt.Sprintf("There is no cost on machines of one type, because %s holds all pods: %s does not hold pod %s, for example: %s.",
-		none, first, lacking.Pod, strings.TrimSuffix(lacking.Reason, "."))
+		none, first, lacking.Pod, strings.TrimSuffix(plain(lacking.Reason), "."))
 }
 
 // hold plans machines for the pods that the mix holds, and returns those that fit on none.

@@ -42,7 +42,7 @@ type Options struct {
 // Of returns the input of an audit of the objects.
 func Of(ctx context.Context, from *objects.Objects, o Options) (*audit.Input, error) {
 	withDaemons, derived := daemons(from)
-	withDaemons = apart(withDaemons)
+	withDaemons = unnominated(apart(withDaemons))
 	w, err := world.Read(ctx, withDaemons, false)
 	if err != nil {
 		return nil, fmt.Errorf("read the objects: %w", err)
@@ -85,7 +85,7 @@ type observer struct {
 	workers []worker // nodes whose instance type can be bought, by name
 }
 
-// worker is a priced node of an instance type that can be bought.
+// worker is a priced node, with room, of an instance type that can be bought.
 type worker struct {
 	node  *corev1.Node
 	price int64
@@ -123,7 +123,7 @@ func (b *observer) readNodes() {
 		if used, measured := b.use[node.Name]; measured {
 			all.Use = &used
 		}
-		if unpriced == "" && stays == "" && all.InstanceType != "" && all.Arch != "" {
+		if unpriced == "" && stays == "" && all.InstanceType != "" && all.Arch != "" && all.Whole.MilliCPU > 0 && all.Whole.MemoryBytes > 0 && all.WholePods > 0 {
 			b.workers = append(b.workers, worker{node, price})
 		}
 		b.Nodes = append(b.Nodes, all)

@@ -77,6 +77,10 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		return func(n *corev1.Node) { n.Annotations[v1alpha1.AnnotationPricePerHour] = text }
 	}
 	bare := func(n *corev1.Node) { n.Spec.ProviderID = "" }
+	google := func(n *corev1.Node) {
+		n.Spec.ProviderID, n.Labels[corev1.LabelTopologyRegion] = "gce://project/us-central1-a/n", "us-central1"
+	}
+	gpus := func(n *corev1.Node) { n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("2") }
 	tests := []struct {
 		name     string
 		node     corev1.Node
@@ -106,13 +110,21 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		}), 0, "it is a virtual node"},
 		{"a node of Fargate", fixtures.CloudNode("n", "", label("eks.amazonaws.com/compute-type", "fargate")), 0, "it is a virtual node"},
 		{"a virtual node with an annotation", fixtures.CloudNode("n", "", label("type", "virtual-kubelet"), annotated("0.05")), 50_000, ""},
+		{"a node of GKE Autopilot", fixtures.CloudNode("gk3-prod-pool-1-0a", "e2-standard-4", google), 0, "it is a node of GKE Autopilot, which bills pods"},
+		{"a node of GKE Autopilot with an annotation", fixtures.CloudNode("gk3-prod-pool-1-0a", "e2-standard-4", google, annotated("0.05")), 50_000, ""},
+		{"a node of another provider with such a name", fixtures.CloudNode("gk3-prod", "m5.xlarge"), 192_000, ""},
+		{"a machine of Google Cloud", fixtures.CloudNode("n", "n1-standard-8", google), 379_998, ""},
+		{"a machine of Google Cloud with GPUs that are sold separately", fixtures.CloudNode("n", "n1-standard-8", google, label("cloud.google.com/gke-accelerator", "nvidia-tesla-t4")), 0,
+			"the list price of n1-standard-8 is without its GPUs, which Google Cloud sells separately: set annotation supercargo.dev/price-per-hour to the price of both"},
+		{"the same without a label", fixtures.CloudNode("n", "n1-standard-8", google, gpus), 0, "without its GPUs"},
+		{"a machine of Google Cloud whose type has GPUs", fixtures.CloudNode("n", "a2-highgpu-1g", google, gpus), 3_673_385, ""},
 		{"no instance type", fixtures.CloudNode("n", ""), 0, "no label node.kubernetes.io/instance-type"},
 		{"a machine of nobody known", fixtures.CloudNode("n", "m5.xlarge", bare), 0, "its cloud provider is unknown"},
 		{"a label that tells who sells it", fixtures.CloudNode("n", "m5.xlarge", bare, label("eks.amazonaws.com/nodegroup", "a")), 192_000, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", "n")}}
+			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", tc.node.Name)}}
 			o.Deployments = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "clusters", Name: "workers", Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.07"}}}}
 			n := observed(t, o, priceOf("own.large", 123_000, nil), priceOf("both.large", 150_000, new(int64(45_000)))).Nodes[0]
 			if n.MicroDollarsPerHour != tc.price || (n.Unpriced == "") != (tc.unpriced == "") || !strings.Contains(n.Unpriced, tc.unpriced) {
@@ -544,5 +556,36 @@ func TestAPodDoesNotMoveToAPortThatADaemonSetTakes(t *testing.T) {
 				t.Errorf("by moving %d, cheapest %d, want %d", r.Moved.PerHour, r.Cheapest.PerHour, want)
 			}
 		})
+	}
+}
+
+// TestAPodThatIsNominatedToANodeHasNoNode: it takes no room of the node, has no part of its bill, and keeps it for nothing.
+// The pods that it preempts are still there.
+func TestAPodThatIsNominatedToANodeHasNoNode(t *testing.T) {
+	nominated := podOf("urgent", "", func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending, NominatedNodeName: "a"}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "absent"}}}}
+	})
+	o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("web", "a"), nominated}}
+	got := observed(t, o)
+	if n := got.Nodes[0]; n.AllPods != 1 || len(n.Pods) != 1 || n.Requested.MilliCPU != 500 || n.Stays != "" || got.Pending != 1 {
+		t.Errorf("%d pods that request %d milli-CPUs on a node that stays for %q, %d pending; want web alone, and one pending", n.AllPods, n.Requested.MilliCPU, n.Stays, got.Pending)
+	}
+	if o.Pods[1].Status.NominatedNodeName != "a" {
+		t.Error("the audit changes the objects")
+	}
+}
+
+// TestANodeThatHasNoRoomYetDoesNotShrinkItsType, as of a kubelet that has not reported.
+func TestANodeThatHasNoRoomYetDoesNotShrinkItsType(t *testing.T) {
+	none := func(n *corev1.Node) {
+		n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("0"), "memory": resource.MustParse("0"), "pods": resource.MustParse("0")}
+	}
+	seen := observed(t, &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("new", "m5.xlarge", none)}, Pods: []corev1.Pod{podOf("p", "a")}})
+	if f := flavorOf(seen, "m5.xlarge"); f == nil || f.Size.MilliCPU != 3920 {
+		t.Errorf("%+v is for sale, want a machine with 3.92 CPUs", f)
+	}
+	if seen.Nodes[1].Unpriced != "" || seen.Nodes[1].MicroDollarsPerHour == 0 {
+		t.Errorf("the new node has no price: %q", seen.Nodes[1].Unpriced)
 	}
 }

@@ -126,8 +126,8 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		p.annotated++
 		return price, ""
 	}
-	if virtual(node) { // its size is no machine's: a node of Azure Container Instances states 10,000 CPUs
-		return 0, "it is a virtual node, whose provider bills each pod"
+	if why := byPod(node); why != "" {
+		return 0, why
 	}
 	price, unpriced := p.byType(node)
 	if unpriced != "" && (p.PerCPU > 0 || p.PerGiB > 0) {
@@ -135,12 +135,6 @@ func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) 
 		return p.bySize(node), ""
 	}
 	return price, unpriced
-}
-
-// virtual reports whether a node is no machine: one of a virtual kubelet or of Fargate.
-func virtual(node *corev1.Node) bool {
-	return node.Labels["type"] == "virtual-kubelet" || node.Labels["eks.amazonaws.com/compute-type"] == "fargate" ||
-		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "virtual-kubelet.io/provider" })
 }
 
 // byType returns the price of a node's instance type, or why it is unknown.
@@ -167,6 +161,9 @@ func (p *Pricer) byType(node *corev1.Node) (microDollars int64, unpriced string)
 	f := p.list(at.place)[kind]
 	if f == nil {
 		return 0, fmt.Sprintf("the list prices of %s in %s do not include instance type %s", at.list, at.region, kind)
+	}
+	if why := incomplete(node, f); why != "" {
+		return 0, why
 	}
 	price := p.sale(f, sold)
 	if price == nil {

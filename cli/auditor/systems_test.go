@@ -1,12 +1,15 @@
 package auditor
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -79,5 +82,21 @@ func TestDaemonSetsTakeTheirRoomOfMachinesOfEachOperatingSystem(t *testing.T) {
 		if f.InstanceType == "m5.xlarge" && f.Size.MilliCPU != 3420 || f.InstanceType == "win.large" && f.Host.Labels[corev1.LabelOSStable] == "windows" && f.Size.MilliCPU != 3420 {
 			t.Errorf("%s has %d thousandths of a CPU for pods, want 3,920 less the 500 of one DaemonSet", f.Name, f.Size.MilliCPU)
 		}
+	}
+}
+
+func TestAPodThatFitsNoMachineOfItsSystemIsToldSoWithoutTheTaintOfTheAudit(t *testing.T) {
+	o := mixed()
+	for i := range o.Nodes[1:] {
+		o.Nodes[1+i].Annotations[v1alpha1.AnnotationPricePerHour] = "0.05"
+	}
+	got := audit.Audit(*observed(t, o))
+	if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, "not admitted: operating system ") || strings.Contains(notes, "audit.supercargo.dev") {
+		t.Errorf("notes %q, want why no type holds the pods of both systems", notes)
+	}
+	o.Pods[0].Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("900")
+	got = audit.Audit(*observed(t, o))
+	if len(got.Staying) != 1 || !strings.Contains(got.Staying[0].Reason, "1 not admitted: operating system windows") || strings.Contains(got.Staying[0].Reason, "audit.supercargo.dev") {
+		t.Errorf("%+v, want the node of the pod and its operating system", got.Staying)
 	}
 }

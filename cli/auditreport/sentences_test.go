@@ -97,6 +97,13 @@ func xlarge(name string, change ...func(*corev1.Node)) corev1.Node {
 	return fixtures.CloudNode(name, "m5.xlarge", change...)
 }
 
+// google returns a node of Google Cloud.
+func google(name string, change ...func(*corev1.Node)) corev1.Node {
+	n := fixtures.CloudNode(name, "n1-standard-4", change...)
+	n.Spec.ProviderID, n.Labels[corev1.LabelTopologyRegion] = "gce://project/us-central1-a/"+name, "us-central1"
+	return n
+}
+
 func labelled(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[key] = value }
 }
@@ -276,6 +283,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	twoBudgets := budgets(budget("other", "least", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}))
 	alike := budgets(budget("other", "never", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))}))
+	systems := say(of(xlarge("a"), xlarge("b", labelled(corev1.LabelOSStable, "windows"), price("0.3"))).with(web("p", "a", selecting("pool", "gone")), web("q", "b")))
 	noPlace := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", selecting("pool", "gone"))))
 	claims := say(of(xlarge("a")).with(web("p", "a", claiming)))
 	claimsRead := say(of(xlarge("a")).with(web("p", "a")).but(func(s *scene) {
@@ -490,6 +498,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 
 		// What is for sale, and what stays.
 		{"no machine for sale holds pod ", noPlace, base},
+		{"operating system %s", systems, noPlace},
 		{"no machine is planned for its pod %s: %s", gpu, base},
 		{"it is a control plane node", control, base},
 		{"%s %s in every plan of machines to buy", control, base},
@@ -517,6 +526,9 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 
 		{"deleting the node, which is not ready: %s %s room on others", dead, base},
 		{"it is a virtual node, whose provider bills each pod", virtual, base},
+		{"it is a node of GKE Autopilot, which bills pods", say(of(google("gk3-a"))), say(of(google("gke-a")))},
+		{"the list price of %s is without its GPUs, which Google Cloud sells separately: set annotation %s to the price of both",
+			say(of(google("gke-a", labelled("cloud.google.com/gke-accelerator", "nvidia-tesla-t4")))), say(of(google("gke-a")))},
 
 		// What is not shown.
 		{" (and %d like it)", similar, manyUnpriced},
@@ -525,6 +537,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"and %d more, which -o json lists", manyObstacles, base},
 	}
 	sentences.Check(t, []string{"*.go", "../audit/*.go", "../auditor/*.go"}, cases, map[string]string{
+		"untolerated taint ":                          "what is replaced by the next",
 		"moves alone buy nothing":                     "the reason why the search for moves buys nothing, which it does not print",
 		"no instance type in %s matches %s":           "an error",
 		"# Audit of a Kubernetes cluster\n\n**%s**\n": "a heading",
