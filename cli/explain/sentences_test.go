@@ -559,6 +559,7 @@ func aboutNodes(t *testing.T) []sentences.Case {
 	machine := func(leaving bool) given {
 		return fleets(fleetOfTwo(), provider.Machine{Name: "m", Node: "a", Leaving: leaving})
 	}
+	onANodeThat := func(change func(*corev1.Node)) string { return say(t, running(), onNode(change)) }
 	plain, owned := node(nothing), node(label("all"), fleets(fleetOfTwo()))
 	return []sentences.Case{
 		{"the node does not exist", NewWhy(input(running(func(p *corev1.Pod) { p.Spec.NodeName = "gone" }))).Moving.NodeStays, plain},
@@ -576,7 +577,39 @@ func aboutNodes(t *testing.T) []sentences.Case {
 		{"NodeFleet %s keeps the node, which is under-used or empty: %s", node(label("all"), fleets(kept)), owned},
 		{"NodeFleet %s decided at %s, mode %s, to release the node: %s", node(label("all"), fleets(releases)), owned},
 		{"NodeFleet %s owns the node, and is not emptying it: consolidation policy %s", owned, node(label("all"), fleets(kept))},
+		{"its deletion was requested at %s", onANodeThat(isDeleted), onANodeThat(notReady)},
+		{"; it exists until these finalizers are removed: ", onANodeThat(isDeleted), onANodeThat(notReady)},
+		{"it has not been ready since %s (%s)", onANodeThat(notReady), onANodeThat(isDeleted)},
+		{"it has taint %s, which cluster-autoscaler sets on nodes that it is about to delete", onANodeThat(toBeDeleted), onANodeThat(notReady)},
 	}
+}
+
+// onNode changes node a.
+func onNode(change func(*corev1.Node)) given {
+	return func(_ *WhyInput, w *world.World) { change(w.Nodes["a"]) }
+}
+
+// aNodeThat returns what is printed about node a after a change.
+func aNodeThat(t *testing.T, change func(*corev1.Node)) string {
+	t.Helper()
+	return saysOf(t, NewNodeWhy(input(fixtures.Pod("pending", 100, 1<<20), onNode(change)), "a"))
+}
+
+func notReady(n *corev1.Node) {
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+}
+
+func isDeleted(n *corev1.Node) {
+	n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/hold"}
+}
+
+func toBeDeleted(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// finalized deletes a pod with 30 s of grace, which a finalizer keeps.
+func finalized(p *corev1.Pod) {
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds, p.Finalizers = &metav1.Time{Time: noon}, new(int64(30)), []string{"example.com/hold"}
 }
 
 // aNode returns what is printed about node a, with some pods.

@@ -60,6 +60,8 @@ type Why struct {
 	Name      string `json:"pod"`
 	Phase     string `json:"phase"`
 	Scheduler string `json:"schedulerName"`
+	// Deletion says that a pod with a node is being deleted; empty if it is not.
+	Deletion string `json:"deletion,omitempty"`
 	// Pending is set for a pod without a node, Placement for any other.
 	Pending   *Pending   `json:"pending,omitempty"`
 	Placement *Placement `json:"placement,omitempty"`
@@ -73,6 +75,9 @@ func NewWhy(in *WhyInput) Why {
 	pod := in.Pod
 	w := Why{Name: world.PodName(pod), Phase: string(pod.Status.Phase), Scheduler: pod.Spec.SchedulerName}
 	w.Unread = unread(in.Unread)
+	if pod.Spec.NodeName != "" || class.Ended(pod) { // else it is why the pod is pending
+		w.Deletion = deletionOf(pod)
+	}
 	switch {
 	case class.Ended(pod):
 		w.Placement = newPlacement(in)
@@ -88,6 +93,9 @@ func NewWhy(in *WhyInput) Why {
 func (w Why) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, cmp.Or(w.Phase, "none"), cmp.Or(w.Scheduler, "none"))
+	if w.Deletion != "" {
+		fmt.Fprintf(&b, "  %s.\n", capital(w.Deletion))
+	}
 	writeUnread(&b, w.Unread)
 	if w.Pending != nil {
 		w.Pending.write(&b)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -127,6 +129,8 @@ func (p *Pending) line() string {
 	switch {
 	case p.Held != "":
 		return p.Held
+	case p.Nomination != "":
+		return strings.TrimSuffix(p.Nomination, ".")
 	case p.Scheduler == nil:
 		return "-"
 	}
@@ -168,9 +172,11 @@ type NodeWhy struct {
 	Node  string `json:"node"`
 	Fleet string `json:"fleet,omitempty"`
 	// Stays says whether the node is to be emptied, and if not, why.
-	Stays   string    `json:"stays"`
-	Emptied bool      `json:"isEmptied"`
-	Pods    []NodePod `json:"pods"`
+	Stays   string `json:"stays"`
+	Emptied bool   `json:"isEmptied"`
+	// State says that the node is being deleted or is not ready; empty for any other node.
+	State []string  `json:"state,omitempty"`
+	Pods  []NodePod `json:"pods"`
 }
 
 // NodePod is how a pod may leave its node.
@@ -187,7 +193,7 @@ func NewNodeWhy(in *WhyInput, node string) NodeWhy {
 		return newMoving(&its)
 	}
 	itself := of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: node}})
-	w := NodeWhy{Node: node, Fleet: itself.Fleet, Stays: itself.NodeStays, Emptied: itself.Emptied, Pods: []NodePod{}}
+	w := NodeWhy{Node: node, Fleet: itself.Fleet, Stays: itself.NodeStays, Emptied: itself.Emptied, State: stateOf(in.View.Nodes[node]), Pods: []NodePod{}}
 	for _, pod := range in.View.On(node) {
 		if pod.Spec.NodeName == node && !class.EveryNode(pod) {
 			w.Pods = append(w.Pods, NodePod{world.PodName(pod), of(pod)})
@@ -200,6 +206,9 @@ func NewNodeWhy(in *WhyInput, node string) NodeWhy {
 // Write prints the node, and a line for each pod except DaemonSet pods.
 func (w NodeWhy) Write(out io.Writer) error {
 	fmt.Fprintf(out, "Node %s: %s\n", w.Node, w.Stays)
+	for _, text := range w.State {
+		fmt.Fprintf(out, "  %s.\n", capital(text))
+	}
 	if len(w.Pods) == 0 {
 		_, err := fmt.Fprintln(out, "No pod would have to leave it.")
 		return err
@@ -211,3 +220,41 @@ func (w NodeWhy) Write(out io.Writer) error {
 	}
 	return t.Flush()
 }
+
+// beingDeleted is the taint of cluster-autoscaler on nodes that it deletes.
+const beingDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// stateOf says, in clauses, that a node is being deleted or is not ready: its pods may then not start, run or end.
+func stateOf(node *corev1.Node) (all []string) {
+	if node == nil {
+		return nil
+	}
+	if text := deletionOf(node); text != "" {
+		all = append(all, text)
+	}
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == beingDeleted }) {
+		all = append(all, fmt.Sprintf("it has taint %s, which cluster-autoscaler sets on nodes that it is about to delete", beingDeleted))
+	}
+	if c, ready := world.Ready(node); !ready && c.Type != "" {
+		all = append(all, fmt.Sprintf("it has not been ready since %s (%s)", clockOf(c.LastTransitionTime.Time), cmp.Or(c.Reason, string(c.Status))))
+	}
+	return all
+}
+
+// deletionOf says, in a clause, that an object is being deleted; empty if it is not. The time of deletion is that of the
+// request plus the grace period.
+func deletionOf(object metav1.Object) string {
+	at := object.GetDeletionTimestamp()
+	if at == nil {
+		return ""
+	}
+	grace := time.Duration(ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0)) * time.Second
+	text := fmt.Sprintf("its deletion was requested at %s", clockOf(at.Add(-grace)))
+	if names := object.GetFinalizers(); len(names) > 0 {
+		text += "; it exists until these finalizers are removed: " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// capital returns a clause as the start of a sentence.
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

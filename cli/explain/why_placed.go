@@ -57,6 +57,9 @@ func newPlacement(in *WhyInput) *Placement {
 	if p.Node != "" && in.View.Nodes[p.Node] == nil {
 		add("node %s does not exist: no kubelet runs the pod, and kube-controller-manager deletes pods of missing nodes", p.Node)
 	}
+	for _, text := range stateOf(in.View.Nodes[p.Node]) {
+		add("node %s: %s", p.Node, text)
+	}
 	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" && in.View.Nodes[p.Node] != nil && in.View.Nodes[p.Node].Labels[corev1.LabelHostname] == name {
 		add("its nodeSelector names the node")
 	}
@@ -317,6 +320,6 @@ func (m *Moving) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  Migration %s\n", line)
 	}
 	if m.NodeStays != "" {
-		fmt.Fprintf(b, "  %s.\n", strings.ToUpper(m.NodeStays[:1])+strings.TrimSuffix(m.NodeStays[1:], "."))
+		fmt.Fprintf(b, "  %s.\n", capital(strings.TrimSuffix(m.NodeStays, ".")))
 	}
 }

@@ -439,3 +439,32 @@ func TestAPlaceIsExplainedByFactsOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodOnANodeThatIsNotReadyOrGoesIsToldSo: its kubelet does not start or stop the pod, so that nothing else explains what
+// the user sees.
+func TestAPodOnANodeThatIsNotReadyOrGoesIsToldSo(t *testing.T) {
+	got := say(t, running(), onNode(notReady))
+	says(t, got, "node a: it has not been ready since 2026-11-26 11:00:00 UTC (NodeStatusUnknown)\n")
+	got = say(t, running(), onNode(isDeleted))
+	says(t, got, "node a: its deletion was requested at 2026-11-26 12:00:00 UTC; it exists until these finalizers are removed: example.com/hold\n")
+	got = saysOf(t, aNode(t))
+	says(t, got, "!deletion", "!ready")
+	says(t, aNodeThat(t, isDeleted), "\n  Its deletion was requested at 2026-11-26 12:00:00 UTC; it exists until these finalizers are removed: example.com/hold.\n")
+}
+
+// TestTheDeletionOfAPodIsSaidWhetherItRunsOrHasEnded has the time of the request, 30 s before that of the deletion.
+func TestTheDeletionOfAPodIsSaidWhetherItRunsOrHasEnded(t *testing.T) {
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	for _, pod := range []*corev1.Pod{running(finalized), running(finalized, ended)} {
+		says(t, say(t, pod), "\n  Its deletion was requested at 2026-11-26 11:59:30 UTC; it exists until these finalizers are removed: example.com/hold.\n")
+	}
+	says(t, say(t, running()), "!Its deletion was requested")
+}
+
+func TestTheListHasWhatAPodThatIsNominatedWaitsFor(t *testing.T) {
+	pod := pending(nominatedTo("a"))
+	got := NewWhy(input(pod)).Pending.line()
+	if got != "It is nominated to node a" {
+		t.Errorf("%q, want the node that the pod waits for", got)
+	}
+}
