@@ -25,6 +25,9 @@ func (b *observer) notePrices() {
 	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), byListAndRegion) {
 		b.noteRegion(of, b.pricer.asked[of])
 	}
+	if r := b.pricer.Region; r != "" && !b.pricer.selects() {
+		b.pricingf("--region %s selects no prices: no node that has a list price is of its cloud provider.", r)
+	}
 	if d := b.pricer.Discounts[audit.OnDemand]; d > 0 {
 		b.pricingf("On-demand machines with a list price cost %v %% less than that, as --discount states.", math.Round(1000*d)/10)
 	}

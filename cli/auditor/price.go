@@ -244,6 +244,16 @@ func (p *Pricer) nearest(of place) *asked {
 	return p.asked[of]
 }
 
+// selects reports whether list prices of the region that was selected are used for a node.
+func (p *Pricer) selects() bool {
+	for _, at := range p.asked {
+		if at.nodes > 0 && at.region == p.Region {
+			return true
+		}
+	}
+	return false
+}
+
 // sources names where the prices of nodes come from. If there are several sources, it says how many nodes each has.
 func (p *Pricer) sources() []string {
 	type source struct {

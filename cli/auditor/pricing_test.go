@@ -113,6 +113,25 @@ func TestNodesOfARegionWithoutAListAreNamedFirstAndARegionCanBeSelected(t *testi
 	}
 }
 
+func TestARegionOfAnotherProviderIsSaidToSelectNothing(t *testing.T) {
+	const said = "--region westeurope selects no prices: no node that has a list price is of its cloud provider."
+	aws := fixtures.CloudNode("a", "m5.xlarge")
+	for _, tc := range []struct {
+		region string
+		nodes  []corev1.Node
+		says   bool
+	}{
+		{"westeurope", []corev1.Node{aws}, true},
+		{"us-east-1", []corev1.Node{aws}, false},
+		{"", []corev1.Node{aws}, false},
+		{"westeurope", []corev1.Node{aws, fixtures.CloudNode("b", "Standard_D4s_v5", func(n *corev1.Node) { n.Spec.ProviderID = "azure:///x" })}, false},
+	} {
+		if seen := observedWith(t, Options{Pricing: Pricing{Region: tc.region}}, tc.nodes...); slices.Contains(seen.Pricing, said) != tc.says {
+			t.Errorf("--region %q of %d nodes: %q", tc.region, len(tc.nodes), seen.Pricing)
+		}
+	}
+}
+
 func TestAMachineOfAnOwnPriceHasTheRoomThatPodsCanUse(t *testing.T) {
 	known := func(name string) packing.Size {
 		types, err := pricelist.Read("aws", "us-east-1")

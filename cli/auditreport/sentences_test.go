@@ -487,6 +487,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"%s %s no instance type: --default-price-per-cpu-hour and --default-price-per-gib-hour would price %s by CPU and memory.", untyped, untypedAnnotated},
 		{"Of %s in --prices, pods can use less than the size given, such as %s: the audit uses the size of the list of instance types.", nominal(64_000), nominal(100)},
 		{"%s of %s in %s %s the list prices of %s, as --region states.", selected, region},
+		{"--region %s selects no prices: no node that has a list price is of its cloud provider.", say(of(xlarge("a")).with(web("p", "a")).but(func(s *scene) { s.Region = "westeurope" })), selected},
 		{"No list prices of %s in %s are included: %s there %s those of %s; --region selects another region, and --prices states yours.", region, selected},
 		{"an unknown region", say(of(xlarge("a", nowhere)).with(web("p", "a"))), region},
 		{"list prices are for Linux, and it runs %s: set annotation %s to its price", say(of(xlarge("a", labelled(corev1.LabelOSStable, "windows"))).with(web("p", "a"))), base},

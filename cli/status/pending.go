@@ -35,7 +35,7 @@ type Pending struct {
 }
 
 // notTried is the reason of pods without a message from a scheduler.
-const notTried = "no scheduler has tried to place it yet"
+const notTried = "no scheduler has reported on it yet"
 
 // pending groups pods without a node by reason. The largest groups come first; ties are sorted by
 // reason.
@@ -61,7 +61,7 @@ func groupOf(reason string, pods []*corev1.Pod) Pending {
 	})
 	g := Pending{Reason: reason, Pods: len(pods), Since: seconds(pods[0].CreationTimestamp.Time)}
 	if u, is := ParseUnschedulable(reason); is {
-		g.Short = u.Sentence()
+		g.Short = cmp.Or(u.Sentence(), clip.Bytes(u.Whole, longestReason))
 	}
 	var milliCPU, memory int64
 	for i, pod := range pods {

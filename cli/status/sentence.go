@@ -32,7 +32,7 @@ type Sentences struct {
 func (s *Summary) sentences(priced, audits bool) Sentences {
 	return Sentences{
 		Priced: s.pricedSentence(priced), Powered: s.poweredSentence(), Nodes: s.nodesSentence(), Audit: s.auditSentence(audits),
-		Pending: s.pendingSentence("waits", "wait"), Waited: s.pendingSentence("waited", "waited"), Homogeneous: s.Audit.homogeneousName(),
+		Pending: s.pendingSentence(present), Waited: s.pendingSentence(past), Homogeneous: s.Audit.homogeneousName(),
 		NoPending: "No pod waits for a node.", NoPendingThen: "No pod waited for a node at {since}.",
 	}
 }
@@ -75,15 +75,31 @@ func (s *Summary) nodesSentence() string {
 	return grouped(s.Ready) + " ready"
 }
 
-func (s *Summary) pendingSentence(one, many string) string {
+// tense is how a sentence about pods is said.
+type tense struct{ waits, wait, is, are string }
+
+var (
+	present = tense{"waits", "wait", "is", "are"}
+	past    = tense{"waited", "waited", "was", "were"}
+)
+
+func (s *Summary) pendingSentence(say tense) string {
 	more := ""
-	switch {
-	case s.Pending == 0:
-		return fmt.Sprintf("None %s for a node.", one)
-	case s.Pods > 0:
+	if s.Pods > 0 {
 		more = " more"
 	}
-	return fmt.Sprintf("%s%s %s for a node.", grouped(s.Pending), more, plural.Form(s.Pending, one, many))
+	text := fmt.Sprintf("None %s for a node.", say.waits)
+	if s.Pending > 0 {
+		text = fmt.Sprintf("%s%s %s for a node.", grouped(s.Pending), more, plural.Form(s.Pending, say.waits, say.wait))
+	}
+	if s.Lost == 0 {
+		return text
+	}
+	where := fmt.Sprintf("%s on a node that %s not listed.", say.is, say.is)
+	if s.Lost > 1 {
+		where = fmt.Sprintf("%s on nodes that %s not listed.", say.are, say.are)
+	}
+	return fmt.Sprintf("%s %s%s %s", text, grouped(s.Lost), more, where)
 }
 
 func (s *Summary) auditSentence(audits bool) string {

@@ -13,6 +13,11 @@ import (
 )
 
 // TestEachSentenceAboutFiguresIsTrue has each sentence with what must be true for it, through the page that it stands on.
+func ended(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Phase = corev1.PodSucceeded
+	return pod
+}
+
 func TestEachSentenceAboutFiguresIsTrue(t *testing.T) {
 	nodes := func(n int) (all []*corev1.Node) {
 		for i := range n {
@@ -59,6 +64,11 @@ func TestEachSentenceAboutFiguresIsTrue(t *testing.T) {
 		{"one pod, which waits", &Snapshot{Pods: []*corev1.Pod{aPod("p", "")}}, ofPending, "1 waits for a node."},
 		{"a pod that waits besides one that runs", &Snapshot{Nodes: nodes(1), Pods: []*corev1.Pod{aPod("p", "a"), aPod("q", "")}}, ofPending, "1 more waits for a node."},
 		{"two that wait besides one that runs", &Snapshot{Nodes: nodes(1), Pods: []*corev1.Pod{aPod("p", "a"), aPod("q", ""), aPod("r", "")}}, ofPending, "2 more wait for a node."},
+		{"a pod on a node that is not listed", &Snapshot{Pods: []*corev1.Pod{aPod("p", "gone")}}, ofPending, "None waits for a node. 1 is on a node that is not listed."},
+		{"pods on nodes that are not listed besides others", &Snapshot{Nodes: nodes(1), Pods: []*corev1.Pod{aPod("o", "a"), aPod("p", "gone"), aPod("q", "gone"), aPod("r", "")}}, ofPending,
+			"1 more waits for a node. 2 more are on nodes that are not listed."},
+		{"a pod that has ended on a node that is not listed", &Snapshot{Pods: []*corev1.Pod{ended(aPod("p", "gone"))}}, ofPending, "None waits for a node."},
+		{"a pod that was on a node that was not listed", &Snapshot{Pods: []*corev1.Pod{aPod("p", "gone")}}, ofWaited, "None waited for a node. 1 was on a node that was not listed."},
 		{"two that waited besides one that ran", &Snapshot{Nodes: nodes(1), Pods: []*corev1.Pod{aPod("p", "a"), aPod("q", ""), aPod("r", "")}}, ofWaited, "2 more waited for a node."},
 
 		{"before the first audit", &Snapshot{}, ofAudit, "The possible cost is being computed."},

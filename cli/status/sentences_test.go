@@ -113,6 +113,8 @@ func figures(said func(*Snapshot) string) []sentences.Case {
 		{"%s ready, %s empty", said(with(machines(2), aPod("p", "a"))), said(with(machines(1), aPod("p", "a")))},
 		{"None %s for a node.", said(with(machines(1), aPod("p", "a"))), said(two)},
 		{"%s%s %s for a node.", said(two), said(&Snapshot{})[:strings.Index(said(none), "None")]},
+		{"%s on a node that %s not listed.", said(with(nil, aPod("p", "gone"))), said(with(machines(1), aPod("p", "a")))},
+		{"%s on nodes that %s not listed.", said(with(nil, aPod("p", "gone"), aPod("q", "gone"))), said(with(nil, aPod("p", "gone")))},
 		{"No pod waits for a node.", said(none), ""}, // it stands below a list of pods that is empty
 		{"No pod waited for a node at {since}.", said(none), ""},
 		{"The possible cost is not computed, because --audit-interval is 0.", said(&Snapshot{NoAudits: true}), said(none)},
@@ -142,7 +144,7 @@ func waiting(said func(*Snapshot) string) []sentences.Case {
 	}
 	full := func(message string) string { return short(said(refused(message))) }
 	return []sentences.Case{
-		{"no scheduler has tried to place it yet", untold, said(refused("no room"))},
+		{"no scheduler has reported on it yet", untold, said(refused("no room"))},
 		{"a scheduling gate keeps it from being scheduled: ", said(with(nil, aPod("p", "", gated))), untold},
 		{"no CPU", sized(0, 0), sized(0, 1)},
 		{"no memory", sized(0, 0), sized(1, 0)},

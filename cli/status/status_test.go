@@ -278,6 +278,10 @@ func TestPodsThatWaitAreGroupedByReason(t *testing.T) {
 	if diff := cmp.Diff(want, page.Pending); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	claim := Of(with(nil, aPod("p", "", waits(`0/2 nodes are available: persistentvolumeclaim "nope" not found. not found`))), now).Pending
+	if len(claim) != 1 || claim[0].Short != `persistentvolumeclaim "nope" not found` {
+		t.Errorf("of a claim that does not exist: %+v, want the reason without the frame", claim)
+	}
 	if page.Summary.Pending != 5 || page.Summary.Pods != 1 {
 		t.Errorf("%d pods wait and %d do not, want 5 and 1", page.Summary.Pending, page.Summary.Pods)
 	}

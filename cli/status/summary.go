@@ -1,8 +1,6 @@
 package status
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"supercargo.dev/supercargo/cli/audit"
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
@@ -13,8 +11,10 @@ type Summary struct {
 	Ready int `json:"ready"`
 	// Empty is the number of nodes without pods other than system pods.
 	Empty int `json:"empty"`
-	// Pods is the number of pods with a node, and Pending is the number without.
+	// Pods is the number of pods on the listed nodes, Lost of those on other nodes, which may not exist, and Pending is the
+	// number of pods without a node.
 	Pods    int `json:"pods"`
+	Lost    int `json:"lost"`
 	Pending int `json:"pending"`
 	// CPU and Memory are the requested shares of all nodes, from 0 to 1.
 	CPU    float64 `json:"requestedCPU"`
@@ -108,7 +108,7 @@ func summary(s *Snapshot, p *Page) Summary {
 	}
 	sum.DollarsPerMonth = audit.HoursPerMonth * sum.Dollars
 	sum.CPU, sum.Memory = audit.Share(requestedCPU, cpu), audit.Share(requestedMemory, memory)
-	sum.Pending = countPending(s.Pods)
+	sum.countOthers(s)
 	if sum.Audit != nil {
 		with := *sum.Audit
 		with.Changed = sum.changedSince(&with)
@@ -139,11 +139,19 @@ func (s *Summary) addNode(n *Node) {
 // hasWork reports whether a node has a pod that is not a system pod.
 func hasWork(n *Node) bool { return len(n.Pods) > 0 && n.Pods[0].Class != system }
 
-func countPending(pods []*corev1.Pod) (n int) {
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && !class.Ended(pod) {
-			n++
+// countOthers counts the pods that are on none of the listed nodes.
+func (s *Summary) countOthers(of *Snapshot) {
+	listed := make(map[string]bool, len(of.Nodes))
+	for _, node := range of.Nodes {
+		listed[node.Name] = true
+	}
+	for _, pod := range of.Pods {
+		switch {
+		case class.Ended(pod):
+		case pod.Spec.NodeName == "":
+			s.Pending++
+		case !listed[pod.Spec.NodeName]:
+			s.Lost++
 		}
 	}
-	return n
 }

@@ -152,6 +152,7 @@ var knownReasons = []struct{ text, one, many string }{
 	{"didn't match Pod's node affinity/selector", "lacks the labels that the pod selects nodes by", "lack the labels that the pod selects nodes by"},
 	{byName, "is excluded by the pod's affinity to names of nodes", "are excluded by the pod's affinity to names of nodes"},
 	{"didn't find available persistent volumes to bind", "has no free volume for the pod's claim", "have no free volume for the pod's claim"},
+	{"(missing required label)", "lacks a label that the pod's topology spread constraints require", "lack a label that the pod's topology spread constraints require"},
 	{"didn't match pod topology spread constraints", "would break the pod's topology spread constraints", "would break the pod's topology spread constraints"},
 	{"didn't satisfy existing pods anti-affinity rules", "runs a pod whose anti-affinity excludes the pod", "run pods whose anti-affinity excludes the pod"},
 	{"didn't match pod anti-affinity rules", "is excluded by the pod's anti-affinity", "are excluded by the pod's anti-affinity"},

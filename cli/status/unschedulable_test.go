@@ -19,6 +19,8 @@ func TestMessagesOfTheSchedulerInShort(t *testing.T) {
 		{"0/8 nodes are available: 1 Insufficient cpu, 7 node(s) didn't satisfy plugin(s) [NodeAffinity].",
 			"Of 8 nodes, 7 are excluded by the pod's affinity to names of nodes and 1 has too little free CPU."},
 		{"0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.", "All 2 nodes have no free volume for the pod's claim."},
+		{"0/5 nodes are available: 1 node(s) didn't match pod topology spread constraints, 4 node(s) didn't match pod topology spread constraints (missing required label).",
+			"Of 5 nodes, 4 lack a label that the pod's topology spread constraints require and 1 would break the pod's topology spread constraints."},
 		{"0/2 nodes are available: 2 node(s) are of the wrong colour.", "All 2 nodes are refused: are of the wrong colour."},
 		{"0/2 nodes are available: persistentvolumeclaim \"data\" not found.", ""},
 		{"0/2 nodes are available: .", ""},

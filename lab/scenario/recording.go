@@ -54,6 +54,28 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 	return s, append(notes, recordedBill(machines, from, to)...), nil
 }
 
+// StatePrices sets the price of all nodes of the instance types that have no price in the recording: the price as a spot
+// machine if it is stated, because recordings lack the prices of these, else the other price. It leaves out prices of other
+// types. It changes the recording.
+func StatePrices(rec *trace.Recording, prices []catalogue.Price) {
+	known := map[string]bool{}
+	for i := range rec.Rows {
+		if row := &rec.Rows[i]; row.Event == trace.EventNode && row.MicroDollarsPerHour != nil {
+			known[row.Flavor] = true
+		}
+	}
+	stated := map[string]*int64{}
+	for i := range prices {
+		p := &prices[i]
+		stated[p.Name] = cmp.Or(p.SpotMicroDollarsPerHour, &p.MicroDollarsPerHour)
+	}
+	for i := range rec.Rows {
+		if row := &rec.Rows[i]; row.Event == trace.EventNode && !known[row.Flavor] {
+			row.MicroDollarsPerHour = stated[row.Flavor]
+		}
+	}
+}
+
 // recordedPod converts a recorded pod to a pod of the workload.
 func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	pod := Pod{
@@ -169,7 +191,7 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 		s.Flavors = append(s.Flavors, *f)
 	}
 	if len(unpriced) > 0 {
-		errs = append(errs, fmt.Errorf("%s: the price of %s is unknown: continue the recording with --prices, or set price_per_hour in one of its rows with the event node", name, strings.Join(unpriced, ", ")))
+		errs = append(errs, fmt.Errorf("%s: the price of %s is unknown: state it with --prices, continue the recording with --prices, or set price_per_hour in one of its rows with the event node", name, strings.Join(unpriced, ", ")))
 	}
 	return errors.Join(errs...)
 }

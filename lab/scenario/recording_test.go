@@ -80,6 +80,26 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	}
 }
 
+// TestPricesAreStatedForTypesWithoutAPriceOnly has spot machines, whose price a recording does not have.
+func TestPricesAreStatedForTypesWithoutAPriceOnly(t *testing.T) {
+	stated := func(name string, price int64, spot *int64) catalogue.Price {
+		return catalogue.Price{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, MicroDollarsPerHour: price}}, SpotMicroDollarsPerHour: spot}
+	}
+	rec := anHour(recordedNode("d", "odd", 0, 1000, 1, -1), recordedNode("e", "spot", 0, 1000, 1, -1), recordedNode("f", "late", 0, 1000, 1, -1), recordedNode("f", "late", time.Minute, 1000, 1, 50_000))
+	StatePrices(rec, []catalogue.Price{stated("odd", 30_000, nil), stated("spot", 90_000, new(int64(20_000))), stated("small", 1, nil), stated("late", 1, nil), stated("other", 1, nil)})
+	got, _, err := FromRecording("week.csv", rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices := map[string]int64{}
+	for i := range got.Flavors {
+		prices[got.Flavors[i].Name] = got.Flavors[i].MicroDollarsPerHour
+	}
+	if diff := cmp.Diff(map[string]int64{"small": 100_000, "large": 800_000, "odd": 30_000, "spot": 20_000, "late": 50_000}, prices); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
 	unpriced := recordedNode("d", "odd", 0, 1000, 1, -1)
 	price := recordedNode("d", "odd", time.Minute, 1000, 1, 50_000)

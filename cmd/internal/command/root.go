@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -103,8 +104,8 @@ func NewRoot(program string, root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// Interruptible returns a context that the first SIGINT or SIGTERM cancels. The
-// second exits the process.
+// Interruptible returns a context that the first SIGINT or SIGTERM cancels. A later one exits the process, unless it comes within
+// [sameInterruption] of the first.
 func Interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -112,16 +113,30 @@ func Interruptible(parent context.Context, stderr io.Writer) (context.Context, c
 	go func() {
 		select {
 		case <-signals:
-			cancel()
 		case <-ctx.Done():
 			return
 		}
-		<-signals
+		interrupted(signals, time.Now, cancel)
 		fmt.Fprintln(stderr, "supercargo: interrupted again, exiting without cleaning up")
 		os.Exit(ExitInterrupted)
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel()
+	}
+}
+
+// sameInterruption is how long after the first signal others count as the same interruption: timeout of GNU coreutils sends one to
+// the process and one to its group, and a shell in which somebody presses Ctrl-C may pass on a second one.
+const sameInterruption = time.Second
+
+// interrupted cancels after the first signal, and returns when there is one of another interruption.
+func interrupted(signals <-chan os.Signal, now func() time.Time, cancel func()) {
+	first := now()
+	cancel()
+	for range signals {
+		if now().Sub(first) >= sameInterruption {
+			return
+		}
 	}
 }

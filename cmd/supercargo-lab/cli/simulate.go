@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/cmd/internal/command"
 	"supercargo.dev/supercargo/internal/input"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/comparison"
 	"supercargo.dev/supercargo/lab/policy"
@@ -36,6 +37,7 @@ type simulateFlags struct {
 	placements    string
 	deterministic bool
 	verbose       bool
+	prices        string
 }
 
 // simulation is the validated input of the flags.
@@ -44,6 +46,7 @@ type simulation struct {
 	scenario *scenario.Scenario
 	policies []sim.Policy
 	plan     *comparison.Plan
+	prices   []catalogue.Price
 	notes    []string // about data that the recording lacks
 }
 
@@ -88,6 +91,9 @@ the reason of the failure, and the exit code is 1.`,
   # Simulate a recording of a cluster
   supercargo simulate -f week.csv --policy default,supercargo
 
+  # The same, of a cluster with spot machines, whose prices a recording does not have
+  supercargo simulate -f week.csv --prices prices.csv
+
   # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
 
@@ -103,6 +109,7 @@ the reason of the failure, and the exit code is 1.`,
 	}
 	f := cmd.Flags()
 	command.AddInput(cmd, &flags.scenario, "`file` of a scenario or a recording, - for standard input (required)", "")
+	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name and price_per_hour, and optionally spot_price_per_hour: prices of the instance types that have none in a recording")
 	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run; the others are compared with the first")
 	f.Uint64Var(&flags.seed, "seed", 1, "random seed of the workload and of ties")
 	f.IntVar(&flags.repeat, "repeat", 1, "number of seeds to run, from --seed on; with more than 1 the output has mean, minimum and maximum")
@@ -177,6 +184,9 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 	}
 	errs = append(errs, command.CheckWritable("--report", flags.report), command.CheckWritable("--placements", flags.placements))
 	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is also the file of --report: use another file", flags.placements)
+	if flags.prices != "" {
+		errs = append(errs, command.ReadPrices(flags.prices, &s.prices))
+	}
 	if flags.scenario == "" {
 		errs = append(errs, errors.New("--filename is required: the scenario file, or - for standard input"))
 	} else {
@@ -208,6 +218,9 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 	if head, _ := begin.Peek(len(trace.RecordingHeader)); trace.IsRecording(head) {
 		return s.readRecording(name, begin)
 	}
+	if s.flags.prices != "" {
+		return fmt.Errorf("--prices: %s is not a recording: the flavors of a scenario have their own prices", name)
+	}
 	text, err := command.ReadBounded(name, begin, scenario.MaxBytes)
 	if err != nil {
 		return err
@@ -236,6 +249,7 @@ func (s *simulation) readRecording(name string, in io.Reader) error {
 	if err != nil {
 		return err
 	}
+	scenario.StatePrices(rec, s.prices)
 	s.scenario, s.notes, err = scenario.FromRecording(filepath.Base(name), rec)
 	return err
 }

@@ -58,7 +58,7 @@ func refused(life *lives.Life, stderr string) bool {
 	case !life.Nodes:
 		return strings.Contains(stderr, "the recording has no nodes")
 	case life.Unpriced:
-		return strings.Contains(stderr, "is unknown: continue the recording with --prices")
+		return strings.Contains(stderr, "is unknown: state it with --prices")
 	}
 	return false
 }

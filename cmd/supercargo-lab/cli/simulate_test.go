@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -462,5 +463,34 @@ func TestSimulateCompletesPoliciesAndOutputs(t *testing.T) {
 		if code != command.ExitOK || !strings.HasPrefix(stdout, want+"\n:4") { // 4: no files
 			t.Errorf("exit code %d and completions %q for %s, want %q", code, stdout, flag, want)
 		}
+	}
+}
+
+// TestPricesThatARecordingLacksAreStated has a recording of a spot machine.
+func TestPricesThatARecordingLacksAreStated(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	recording := file("week.csv", trace.RecordingHeader+`1795000000,begin,,,plain,,,,,,,,,,,,
+1795000000,node,n,,node-1,4000,16384,,,,amd64,,,,m5.xlarge,,58
+1795000000,pod,p,jobs,p,1000,1024,batch,,,,60,,,,,
+1795000600,stop,,,,,,,,,,,,,,,
+`)
+	prices := file("prices.csv", "name,price_per_hour,spot_price_per_hour\nm5.xlarge,0.2,0.05\n")
+	if code, _, stderr := supercargo(t, "", "simulate", "-f", recording, "--policy", "default"); code != command.ExitUsage || !strings.Contains(stderr, "the price of m5.xlarge is unknown: state it with --prices") {
+		t.Errorf("without prices: exit code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := supercargo(t, "", "simulate", "-f", recording, "--policy", "default", "--prices", prices, "-o", "json", "--deterministic")
+	if code != command.ExitOK || !strings.Contains(stdout, `"costDollars"`) {
+		t.Errorf("with prices: exit code %d: %s", code, stderr)
+	}
+	scenario := file("s.yaml", "apiVersion: supercargo.dev/v1alpha1\nkind: Scenario\n")
+	if code, _, stderr := supercargo(t, "", "simulate", "-f", scenario, "--prices", prices); code != command.ExitUsage || !strings.Contains(stderr, "--prices: "+scenario+" is not a recording") {
+		t.Errorf("of a scenario: exit code %d: %s", code, stderr)
 	}
 }
