@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
-	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Consolidation prints the last decisions of the descheduler about nodes.
-func Consolidation(w io.Writer, d *consolidation.Decision) error {
+func Consolidation(w io.Writer, d *report.Decision) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Consolidation, mode %s, policy %s, as of %s\n", d.Mode, d.Policy, d.Time.UTC().Format("2006-01-02 15:04:05"))
 	if d.Paused != "" {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -124,7 +125,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.CPUHour, "default-price-per-cpu-hour", c.CPUHour, "`dollars` per CPU and hour, for nodes without the annotation supercargo.dev/price-per-hour")
 	flags.Float64Var(&c.GiBHour, "default-price-per-gib-hour", c.GiBHour, "`dollars` per GiB of memory and hour, for nodes without that annotation")
 	flags.Int64Var(&c.Bandwidth, "migration-bandwidth", c.Bandwidth, "expected bandwidth of checkpoint transfers, in `bits` per second")
-	flags.StringVar(&c.StatusNamespace, "consolidation-status-namespace", c.StatusNamespace, "`namespace` of the ConfigMap "+StatusName+" with the last decision (default: --leader-elect-namespace, else that of the pod)")
+	flags.StringVar(&c.StatusNamespace, "consolidation-status-namespace", c.StatusNamespace, "`namespace` of the ConfigMap "+report.Name+" with the last decision (default: --leader-elect-namespace, else that of the pod)")
 	c.Energy.addFlags(flags)
 }
 

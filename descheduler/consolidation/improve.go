@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
@@ -131,13 +132,13 @@ func migrates(s drain.Step) bool { return s.Do == drain.Migrate || s.Do == drain
 func (r *round) decideTransfers(transfers []moves.Transfer) {
 	d := r.memory.decision
 	if d == nil {
-		d = &Decision{Time: metav1.NewTime(r.now), Mode: r.Config.Mode, Policy: r.Config.Policy, Nodes: len(r.state.Nodes)}
+		d = &report.Decision{Time: metav1.NewTime(r.now), Mode: string(r.Config.Mode), Policy: string(r.Config.Policy), Nodes: len(r.state.Nodes)}
 		r.memory.decision = d
 	}
 	d.Energy = nil
 	for i := range transfers {
 		t := &transfers[i]
-		decided := DecidedTransfer{
+		decided := report.Transfer{
 			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: string(methodOf(t)),
 			Joules: t.Joules, SoonerSeconds: t.Sooner.Seconds(), Reason: clip.Bytes(t.Reason, mostText),
 		}

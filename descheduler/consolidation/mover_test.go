@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -349,8 +350,8 @@ func TestTheDecisionIsRecorded(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(3 * time.Minute)
 	var object corev1.ConfigMap
-	testapi.Get(t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: StatusName}, &object)
-	d, err := ReadDecision(&object)
+	testapi.Get(t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: report.Name}, &object)
+	d, err := report.Read(&object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/score"
 )
 
@@ -246,14 +246,14 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 		namespace = deschedulerNamespace
 	}
 	var object corev1.ConfigMap
-	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: consolidation.StatusName}, &object); {
+	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: report.Name}, &object); {
 	case apierrors.IsNotFound(err), err == nil && len(object.Data) == 0: // the manifests create it empty
 		return fmt.Errorf("there is no decision in ConfigMap %s/%s: the descheduler has not decided yet, runs with --consolidation=Off, or is in another namespace (-n)",
-			namespace, consolidation.StatusName)
+			namespace, report.Name)
 	case err != nil:
 		return fmt.Errorf("read the descheduler's last decision: %w", err)
 	}
-	d, err := consolidation.ReadDecision(&object)
+	d, err := report.Read(&object)
 	if err != nil {
 		return err
 	}

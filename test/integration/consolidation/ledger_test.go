@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation"
+	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
@@ -38,7 +38,7 @@ type ledger struct {
 	// restored maps the pods that Migrations create to the Migrations.
 	restored map[types.NamespacedName]*v1alpha1.Migration
 	// decided contains all drains that a decision names, closings the nodes that were cordoned.
-	decided  map[string]consolidation.DecidedDrain
+	decided  map[string]report.Drain
 	closings []closing
 	over     map[string]time.Time // since when a budget has been exceeded
 
@@ -110,7 +110,7 @@ func newLedger(s setting, c client.Client) *ledger {
 		setting: s, shim: &shim{client: c, bodies: map[types.UID]*body{}},
 		nodes: map[string]*nodeBook{}, pods: map[types.UID]*podBook{},
 		moves: map[types.NamespacedName]*v1alpha1.Migration{}, restored: map[types.NamespacedName]*v1alpha1.Migration{},
-		decided: map[string]consolidation.DecidedDrain{}, over: map[string]time.Time{},
+		decided: map[string]report.Drain{}, over: map[string]time.Time{},
 	}
 }
 
@@ -188,10 +188,10 @@ func (l *ledger) sawNode(node *corev1.Node) {
 }
 
 func (l *ledger) sawDecision(object *corev1.ConfigMap) {
-	if object.Namespace != statusNamespace || object.Name != consolidation.StatusName {
+	if object.Namespace != statusNamespace || object.Name != report.Name {
 		return
 	}
-	d, err := consolidation.ReadDecision(object)
+	d, err := report.Read(object)
 	if err != nil {
 		l.breaks("%v", err)
 		return
@@ -438,7 +438,7 @@ func (l *ledger) unexplained() (all []string) {
 			all = append(all, c.String()+": no decision")
 		case d.Reason == "" || d.SavesDollars == "" || d.CostsDollars == "" || len(d.Pods) == 0:
 			all = append(all, fmt.Sprintf("%s: %+v", c, d))
-		case slices.ContainsFunc(d.Pods, func(m consolidation.DecidedMove) bool { return strings.TrimSpace(m.Reason) == "" }):
+		case slices.ContainsFunc(d.Pods, func(m report.Move) bool { return strings.TrimSpace(m.Reason) == "" }):
 			all = append(all, fmt.Sprintf("%s: a pod without a reason: %+v", c, d.Pods))
 		}
 	}
