@@ -226,7 +226,7 @@ func TestWithoutHostsOnlyOtherDataAreKeptAndPublished(t *testing.T) {
 		t.Errorf("published %q; a certificate is served: %v", got, k.Ready(t.Context()) == nil)
 	}
 	var secret corev1.Secret
-	if err := c.Get(t.Context(), name, &secret); err != nil || secret.Type != corev1.SecretTypeTLS || string(secret.Data["since"]) != got {
+	if err := c.Get(t.Context(), name, &secret); err != nil || secret.Type != corev1.SecretTypeOpaque || string(secret.Data["since"]) != got {
 		t.Errorf("Secret of type %s with %v, error %v", secret.Type, secret.Data, err)
 	}
 }

@@ -22,8 +22,8 @@ const AuthoritiesKey = "ca.crt"
 // attempts allows three attempts to write if another replica writes too. They follow each other at once.
 var attempts = wait.Backoff{Steps: 3}
 
-// Secret is a Secret of type kubernetes.io/tls that replicas share: the first replica creates the pair, and the others
-// find it.
+// Secret is a Secret that replicas share: the first replica creates the pair, and the others find it. If it is created,
+// its type is Opaque, as the manifests create it: they could not be applied later to one of another type.
 type Secret struct {
 	// Client writes, and Live reads without a cache.
 	Client client.Client
@@ -72,7 +72,7 @@ func (s *Secret) ensure(ctx context.Context, now time.Time) (map[string][]byte, 
 	case err != nil && !missing:
 		return nil, fmt.Errorf("read Secret %s: %w", s.Name, err)
 	}
-	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // required by its type
+	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // required of a Secret of type kubernetes.io/tls
 	maps.Copy(data, secret.Data)
 	changed, err := s.renew(data, now, missing)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Secret) ensure(ctx context.Context, now time.Time) (map[string][]byte, 
 	secret.Data = data
 	switch {
 	case missing:
-		secret.ObjectMeta, secret.Type = metav1.ObjectMeta{Namespace: s.Name.Namespace, Name: s.Name.Name}, corev1.SecretTypeTLS
+		secret.ObjectMeta, secret.Type = metav1.ObjectMeta{Namespace: s.Name.Namespace, Name: s.Name.Name}, corev1.SecretTypeOpaque
 		err = s.Client.Create(ctx, &secret)
 		if apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("write Secret %s, which is missing, and which the manifests create empty: apply them again: %w", s.Name, err)

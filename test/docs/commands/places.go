@@ -82,7 +82,8 @@ var Places = []Place{
 	{Pages: `start-playground`, Command: `bin/supercargo playground|export `, Reason: "the test of the commands does it first"},
 	{Pages: `start-cluster`, Command: `export `, Reason: "the test of the commands does it first"},
 	{Command: `supercargo migrate work-0-x7k2p`, Test: "TestTheCommandMovesAPodAndSaysHowItWent"},
-	{Command: `helm uninstall supercargo `, Test: installed}, // here a pod in a namespace of the release has no kubelet that would end it
+	{Pages: `start-cluster`, Command: `helm uninstall |kubectl delete -k manifests/base`, Test: installed}, // other pages need the kinds
+	{Command: `helm uninstall supercargo `, Test: installed},                                               // here a pod in a namespace of the release has no kubelet that would end it
 	{Command: `supercargo explain consolidation`, Replace: []string{"supercargo explain consolidation", decided}},
 	{Pages: `runbooks`, Command: `kubectl -n supercargo-system get configmap supercargo-pause `, Replace: []string{"kubectl -n", "supercargo pause --reason maintenance && kubectl -n"}},
 	{Pages: `runbooks`, Command: `kubectl describe machine `, Replace: []string{" MACHINE", ""}},
