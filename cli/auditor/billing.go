@@ -11,6 +11,10 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
+// BilledByPod reports whether the provider bills the pods of a node in place of a machine. Only an annotation then sets a
+// price of the node.
+func BilledByPod(node *corev1.Node) bool { return byPod(node) != "" }
+
 // byPod returns why a node costs nothing of its own, because the provider bills its pods; empty for a machine.
 func byPod(node *corev1.Node) string {
 	switch {

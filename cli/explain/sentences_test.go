@@ -358,7 +358,7 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		{"would accept it", say(t, large(), offering(4000)), say(t, large(), offering(3000))},
 		{"excluded by nothing that its status has", plain, say(t, large(), offering(4000))},
 		{"not with the pods that are on nodes now: ", say(t, large(withOthers), offering(4000)), say(t, large(withOthers), otherRuns, offering(4000))},
-		{"no machine is bought for a pod that belongs on every node", daemon, plain},
+		{"no machine is bought for a pod of a DaemonSet or a static pod", daemon, plain},
 		{"its machines accept only %s pods, and this pod is of class %v", does(func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }), plain},
 		{"no machine is bought for a pod that is being deleted", passes(deleted), plain},
 		{"no machine is planned for it: scheduling gate ", passes(gatedBy("q"), func(p *corev1.Pod) { p.Status.Conditions = nil }), plain},

@@ -121,7 +121,7 @@ func passedOver(in *WhyInput, f *FleetInput, waits bool) string {
 	_, unschedulable := world.Unschedulable(pod)
 	switch {
 	case class.EveryNode(pod):
-		return "no machine is bought for a pod that belongs on every node"
+		return "no machine is bought for a pod of a DaemonSet or a static pod"
 	case !fleetClass(f.Fleet).Takes(kind):
 		return fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(string(f.Fleet.Spec.Class)), kind)
 	case waits:

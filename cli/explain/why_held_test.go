@@ -356,7 +356,7 @@ func TestAFleetSaysWhyItDoesNotConsiderAPod(t *testing.T) {
 		{"of a DaemonSet", func(p *corev1.Pod) {
 			unschedulable(p)
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
-		}, "belongs on every node"},
+		}, "a pod of a DaemonSet"},
 		{"being deleted", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, "that is being deleted"},
 		{"gated", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }, "scheduling gate example.com/quota"},
 		{"nominated", func(p *corev1.Pod) { unschedulable(p); p.Status.NominatedNodeName = "a" }, "that has a node in view"},

@@ -182,7 +182,7 @@ func skip(pod *corev1.Pod, phase string) string {
 	}
 	for _, owner := range pod.OwnerReferences {
 		if owner.Controller != nil && *owner.Controller && owner.Kind == "DaemonSet" {
-			return "belongs to DaemonSet " + owner.Name + ", which runs on every node"
+			return "belongs to DaemonSet " + owner.Name + ", which creates a pod for each node that it selects"
 		}
 	}
 	return ""

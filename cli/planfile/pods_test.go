@@ -124,7 +124,7 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 		pod("runs", "", "status: {phase: Running, whatIsNewInThisRelease: 1}\n") +
 		pod("done", "", "status: {phase: Succeeded}\n")
 	got := readPods(t, "p.yaml", text)
-	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "belongs to DaemonSet logs, which runs on every node"}, {"done", "has ended"}}
+	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "belongs to DaemonSet logs, which creates a pod for each node that it selects"}, {"done", "has ended"}}
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}

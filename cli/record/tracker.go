@@ -122,7 +122,7 @@ func (t *Tracker) Node(node *corev1.Node, now time.Time) []trace.Row {
 	}
 	r := trace.Row{
 		Time: at, Event: trace.EventNode, ID: id, Name: t.Name(node.Name), MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value(), MaxPods: allocatable.Pods().Value(),
-		Arch: node.Labels[corev1.LabelArchStable], Flavor: flavorOf(node), MicroDollarsPerHour: t.Price(node),
+		Arch: node.Labels[corev1.LabelArchStable], Flavor: FlavorOf(node), MicroDollarsPerHour: t.Price(node),
 	}
 	if known && sameNode(&before, &r) {
 		return nil
@@ -142,8 +142,8 @@ func sameNode(a, b *trace.Row) bool {
 	return a.MilliCPU == b.MilliCPU && a.MemoryBytes == b.MemoryBytes && a.MaxPods == b.MaxPods && a.Flavor == b.Flavor && a.Arch == b.Arch && price(a) == price(b)
 }
 
-// flavorOf returns the flavor of a node: its instance type, else its machine type, else its size.
-func flavorOf(node *corev1.Node) string {
+// FlavorOf returns the flavor of a node in a recording: its instance type, else its machine type, else its size.
+func FlavorOf(node *corev1.Node) string {
 	c := node.Status.Capacity
 	return cmp.Or(auditor.InstanceType(node), node.Labels[v1alpha1.LabelMachineType],
 		fmt.Sprintf("cpu-%d-memory-%dgi", c.Cpu().Value(), (c.Memory().Value()+1<<29)>>30))

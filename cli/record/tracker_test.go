@@ -144,7 +144,7 @@ func TestARowHasWhatThePodSays(t *testing.T) {
 	if diff := cmp.Diff(wantNode, tracker(nil).Node(node("n"), noon)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := flavorOf(node("n", func(n *corev1.Node) { delete(n.Labels, corev1.LabelInstanceTypeStable) })); got != "cpu-4-memory-16gi" {
+	if got := FlavorOf(node("n", func(n *corev1.Node) { delete(n.Labels, corev1.LabelInstanceTypeStable) })); got != "cpu-4-memory-16gi" {
 		t.Errorf("a node without an instance type is of flavor %q", got)
 	}
 }

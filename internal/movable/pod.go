@@ -18,7 +18,11 @@ func (v *Verdict) checkState(in Input) {
 	if in.Method == v1alpha1.MethodRestart {
 		want = v1alpha1.MigrationRestart
 	}
-	if got := pod.Annotations[v1alpha1.AnnotationMigration]; got != want {
+	switch got, is := pod.Annotations[v1alpha1.AnnotationMigration]; {
+	case !is:
+		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has no annotation %s, and method %s needs %q: set it in the pod template",
+			v1alpha1.AnnotationMigration, in.Method, want)
+	case got != want:
 		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has annotation %s: %q, and method %s needs %q: set it in the pod template",
 			v1alpha1.AnnotationMigration, got, in.Method, want)
 	}

@@ -77,6 +77,7 @@ func aboutThePod() []sentences.Case {
 	}
 	return []sentences.Case{
 		{"the pod has annotation %s: %q, and method %s needs %q: set it in the pod template", told(func(in *Input) { in.Method = v1alpha1.MethodRestart }), told(restarts)},
+		{"the pod has no annotation %s, and method %s needs %q: set it in the pod template", told(func(in *Input) { in.Pod.Annotations = nil }), told(func(in *Input) { in.Method = v1alpha1.MethodRestart })},
 		{"the pod is being deleted", told(func(in *Input) { in.Pod.DeletionTimestamp = &metav1.Time{} }), plain},
 		{"the pod is the new pod of a Migration that has not ended: create the Migration again later", told(func(in *Input) { in.Pod.Labels[v1alpha1.LabelMigration] = "u" }),
 			told(func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigrationName] = "m" })}, // it has ended

@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/cli/record"
@@ -188,20 +190,38 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 	return nil
 }
 
-// pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown.
+// pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown. The user's prices of nodes
+// without an instance type are those of their flavors in the recording.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
 	priced, printed := auditor.NewPricer(from, auditor.Pricing{Own: own}), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
+		flavor := record.FlavorOf(node)
+		if slices.ContainsFunc(own, func(p catalogue.Price) bool { return p.Name == flavor }) {
+			node = node.DeepCopy()
+			metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelInstanceTypeStable, flavor)
+		}
 		price, why := priced.Price(node)
 		if why == "" {
 			return &price
 		}
-		if !printed[why] { // once for each reason
-			printed[why] = true
-			fmt.Fprintf(stderr, "supercargo: the price of node %s is unknown: %s; --prices can set it\n", file.Name(node.Name), why)
+		text := why + "; " + settable(node, flavor)
+		if !printed[text] { // once for each reason
+			printed[text] = true
+			fmt.Fprintf(stderr, "supercargo: the price of node %s is unknown: %s\n", file.Name(node.Name), text)
 		}
 		return nil
 	}
+}
+
+// settable says what can set the price of a node, which has a flavor in the recording.
+func settable(node *corev1.Node, flavor string) string {
+	switch {
+	case auditor.BilledByPod(node):
+		return fmt.Sprintf("its annotation %s can set it", v1alpha1.AnnotationPricePerHour)
+	case auditor.InstanceType(node) == "":
+		return "--prices can set it, as the price of " + flavor
+	}
+	return "--prices can set it"
 }
 
 // read validates the flags, and reads the prices.

@@ -7,7 +7,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/cli/objects"
+	"supercargo.dev/supercargo/cli/record"
 	"supercargo.dev/supercargo/cmd/internal/command"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/commandtest"
 	"supercargo.dev/supercargo/test/kit/promserver"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -92,5 +99,27 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("the file has changed (%v)", err)
+	}
+}
+
+// TestANodeWithoutAnInstanceTypeHasThePriceOfItsNameInTheRecording: its name there is its size. Else the message has the name.
+func TestANodeWithoutAnInstanceTypeHasThePriceOfItsNameInTheRecording(t *testing.T) {
+	file, err := record.OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rack := fixtures.Node("rack", 64_000, 256<<30, func(n *corev1.Node) { n.Status.Capacity = n.Status.Allocatable })
+	var said strings.Builder
+	own := []catalogue.Price{{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: "cpu-64-memory-256gi", MicroDollarsPerHour: 1_900_000}}}}
+	if price := pricesOfNodes(&objects.Objects{}, own, file, &said)(rack); price == nil || *price != 1_900_000 || said.Len() > 0 {
+		t.Errorf("%v, %q; want $1.9 and nothing said", price, said.String())
+	}
+	if price := pricesOfNodes(&objects.Objects{}, nil, file, &said)(rack); price != nil || !strings.Contains(said.String(), "; --prices can set it, as the price of cpu-64-memory-256gi\n") {
+		t.Errorf("%v, %q; want no price, and its name in --prices", price, said.String())
+	}
+	said.Reset()
+	virtual := fixtures.CloudNode("v", "", func(n *corev1.Node) { n.Labels["type"] = "virtual-kubelet" })
+	if pricesOfNodes(&objects.Objects{}, own, file, &said)(&virtual); !strings.Contains(said.String(), "; its annotation supercargo.dev/price-per-hour can set it\n") {
+		t.Errorf("%q, want what can set the price of a node whose provider bills pods", said.String())
 	}
 }
