@@ -43,10 +43,16 @@ func Regions() (all []string) {
 	return all
 }
 
-// KnownRegion reports whether a list has prices of a region.
-func KnownRegion(name string) bool {
-	return slices.ContainsFunc(pricelist.Lists(), func(list string) bool { return slices.Contains(pricelist.Regions(list), name) })
+// RegionNames returns the names of the regions with list prices.
+func RegionNames() (all []string) {
+	for _, list := range pricelist.Lists() {
+		all = append(all, pricelist.Regions(list)...)
+	}
+	return all
 }
+
+// KnownRegion reports whether a list has prices of a region.
+func KnownRegion(name string) bool { return slices.Contains(RegionNames(), name) }
 
 // nearEurope are parts of the names of regions that are nearer to Europe than to America. Regions
 // without any of them count as near America.

@@ -108,7 +108,7 @@ command reads.`,
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best result; 0 for no limit")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	architectures.CompleteList(cmd, "arch")
-	command.Words(auditor.Regions()).Complete(cmd, "region")
+	command.Words(auditor.RegionNames()).Complete(cmd, "region")
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"supercargo.dev/supercargo/cli/auditor"
 	"supercargo.dev/supercargo/test/kit/commandtest"
 )
 
@@ -121,7 +123,13 @@ func TestValuesOfFlagsAreCompleted(t *testing.T) {
 			t.Errorf("supercargo %s<TAB> (-want +got):\n%s", line, diff)
 		}
 	}
-	if regions := completions(t, "audit", "--region", ""); !strings.Contains(regions, "us-east-1") {
+	regions := strings.Fields(completions(t, "audit", "--region", ""))
+	for _, region := range regions {
+		if !auditor.KnownRegion(region) {
+			t.Errorf("--region %s is offered, and not taken", region)
+		}
+	}
+	if !slices.Contains(regions, "us-east-1") {
 		t.Errorf("regions are %s", regions)
 	}
 	// Files are still offered where one is read.
