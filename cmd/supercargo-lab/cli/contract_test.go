@@ -149,7 +149,7 @@ func TestEachPolicyAndLawOfTheContractIsKnown(t *testing.T) {
 			t.Errorf("policy %s: %v", name, err)
 		}
 	}
-	for _, law := range []string{"inversequeue", "doublethreshold", "hpa"} {
+	for _, law := range []string{"inversequeue", "doublethreshold", "hpa", "hpa-80"} {
 		if code, _, stderr := supercargo(t, "time_s,rate_per_s\n0,20\n600,20\n", "replicas", "--trace", "-", "--law", law); code != 0 {
 			t.Errorf("law %s: %s", law, stderr)
 		}

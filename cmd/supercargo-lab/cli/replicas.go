@@ -101,7 +101,7 @@ that. The same input and seed give the same figures.`,
 	command.AddInput(cmd, &flags.trace, "CSV `file` of arrival rates, - for standard input (required)", "trace")
 	f.Float64Var(&flags.scale, "scale", 1, "factor to multiply the rates of the trace by")
 	f.BoolVar(&flags.interpolate, "interpolate", false, "interpolate rates linearly instead of holding each until the next")
-	f.StringSliceVar(&flags.laws, "law", []string{catalogue.Names()[0]}, "laws to run: "+strings.Join(catalogue.Names(), ", "))
+	f.StringSliceVar(&flags.laws, "law", []string{catalogue.Names()[0]}, "laws to run: "+catalogue.Known())
 	f.DurationVar(&g.SLO, "slo", g.SLO, "target for the mean response time")
 	f.DurationVar(&g.Interval, "interval", g.Interval, "control interval; doublethreshold and hpa have intervals of their own")
 	f.Float64Var(&g.Model.MuB, "mu-b", g.Model.MuB, "basic service rate of a replica, requests/s")
@@ -130,6 +130,7 @@ func describeLaws() string {
 	for _, name := range catalogue.Names() {
 		fmt.Fprintf(&b, "  %-16s %s\n", name, catalogue.Describe(name))
 	}
+	fmt.Fprintf(&b, "  %-16s hpa with a target of N %% utilisation in place of 50 %%\n", "hpa-N")
 	return b.String()
 }
 
@@ -247,8 +248,8 @@ func checkReplicasFlags(flags replicasFlags) error {
 	var errs []error
 	for i, name := range flags.laws {
 		switch {
-		case !slices.Contains(catalogue.Names(), name):
-			errs = append(errs, fmt.Errorf("--law %q: must be one of %s", name, strings.Join(catalogue.Names(), ", ")))
+		case !catalogue.Knows(name):
+			errs = append(errs, fmt.Errorf("--law %q: must be %s", name, catalogue.Known()))
 		case slices.Contains(flags.laws[:i], name):
 			errs = append(errs, fmt.Errorf("--law: %s is set twice", name))
 		}
@@ -260,7 +261,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 		flag, want string
 		value      any
 	}{
-		{len(flags.laws) > 0, "law", "one of " + strings.Join(catalogue.Names(), ", "), ""},
+		{len(flags.laws) > 0, "law", catalogue.Known(), ""},
 		{flags.scale > 0 && flags.scale <= 1e6, "scale", "more than 0, up to a million", flags.scale},
 		{flags.modelError > -1 && flags.modelError < 10, "model-error", "more than -1 and less than 10", flags.modelError},
 		{g.SLO > 0, "slo", "more than 0", g.SLO},

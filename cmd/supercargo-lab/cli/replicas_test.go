@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -112,6 +113,8 @@ func TestReplicasRefusesBadInputByItsName(t *testing.T) {
 		{"bad cell", []string{"--trace", ratesFile(t, "0,1\n60,many\n")}, []string{"requests.csv:3: rate_per_s: \"many\""}},
 		{"times that go back", []string{"--trace", ratesFile(t, "0,1\n60,1\n30,1\n")}, []string{"requests.csv:4: time_s"}},
 		{"unknown law", []string{"--trace", good, "--law", "astrology"}, []string{"--law \"astrology\"", "inversequeue"}},
+		{"a target that is none", []string{"--trace", good, "--law", "hpa-0"}, []string{`--law "hpa-0"`, "hpa-N with N from 1 to 100"}},
+		{"a target that is no whole percentage", []string{"--trace", good, "--law", "hpa-050"}, []string{`--law "hpa-050"`}},
 		{"a law twice", []string{"--trace", good, "--law", "hpa,hpa"}, []string{"hpa is set twice"}},
 		{"all faults at once", []string{"--trace", good, "--slo", "0s", "--interval", "1ms", "--mu-b", "-1", "--mu-c", "-1", "--alpha", "1", "--min", "0",
 			"--max", "-1", "--pod-start", "-1s", "--warmup", "-1s", "--response-window", "-1s", "--scale", "0", "-o", "xml", "--connections", "-1"},
@@ -132,5 +135,25 @@ func TestReplicasRefusesBadInputByItsName(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheTargetOfAnHPAIsInItsName(t *testing.T) {
+	code, stdout, stderr := supercargo(t, "", "replicas", "--trace", hours(t, 1, 300), "--law", "hpa,hpa-50,hpa-80", "--warmup", "0s", "-o", "json")
+	if code != command.ExitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var got struct {
+		Laws []struct {
+			Name               string  `json:"law"`
+			ContainerIntervals float64 `json:"containerIntervals"`
+		} `json:"laws"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got.Laws) != 3 {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	plain, half, most := got.Laws[0], got.Laws[1], got.Laws[2]
+	if half.Name != "hpa-50" || half.ContainerIntervals != plain.ContainerIntervals || most.ContainerIntervals >= half.ContainerIntervals {
+		t.Errorf("%+v: want hpa-50 to be hpa, and hpa-80 to need fewer replicas", got.Laws)
 	}
 }

@@ -63,11 +63,27 @@ func Describe(name string) string {
 // New makes a law with its default constants and the given options. It fails if the name is unknown, or if the law
 // refuses the options.
 func New(name string, o Options) (law.Law, error) {
+	if _, is := hpa.AtTarget(name); is {
+		c := hpa.Default()
+		c.Limits = o.Limits
+		return hpa.NewAtTarget(name, c)
+	}
 	at := index(name)
 	if at < 0 {
-		return nil, fmt.Errorf("law %q is unknown, must be one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("law %q is unknown, must be %s", name, Known())
 	}
 	return entries[at].make(o)
+}
+
+// Knows reports whether there is a law of a name.
+func Knows(name string) bool {
+	_, is := hpa.AtTarget(name)
+	return is || index(name) >= 0
+}
+
+// Known says which names there are.
+func Known() string {
+	return "one of " + strings.Join(Names(), ", ") + ", or hpa-N with N from 1 to 100"
 }
 
 func index(name string) int {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
@@ -83,6 +85,23 @@ type Recommendation struct {
 
 // New makes the current law.
 func New(c Config) (law.Law, error) { return build(Name, c, Decide) }
+
+// AtTarget returns the target of a law with a name such as hpa-80, and whether the name is one: N is from 1 to 100.
+func AtTarget(name string) (percent int, is bool) {
+	text, is := strings.CutPrefix(name, Name+"-")
+	percent, err := strconv.Atoi(text)
+	return percent, is && err == nil && strconv.Itoa(percent) == text && 1 <= percent && percent <= 100
+}
+
+// NewAtTarget makes the current law with the target in its name, such as hpa-80.
+func NewAtTarget(name string, c Config) (law.Law, error) {
+	percent, is := AtTarget(name)
+	if !is {
+		return nil, fmt.Errorf("law %q is not %s-N with N from 1 to 100", name, Name)
+	}
+	c.Target = float64(percent)
+	return build(name, c, Decide)
+}
 
 // NewPaper makes the paper's law.
 func NewPaper(c Config) (law.Law, error) { return build(PaperName, c, DecidePaper) }
