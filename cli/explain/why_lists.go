@@ -126,21 +126,24 @@ func cell(text string, shown bool) string {
 
 // line returns why a pod is pending, in a few words.
 func (p *Pending) line() string {
-	switch {
-	case p.Held != "":
+	if p.Held != "" {
 		return p.Held
-	case p.Nomination != "":
-		return strings.TrimSuffix(p.Nomination, ".")
-	case p.Scheduler == nil:
-		return "-"
+	}
+	return cmp.Or(strings.TrimSuffix(strings.TrimSpace(p.Nomination+" "+p.reported()), "."), "-")
+}
+
+// reported returns what the scheduler reports about a pod, in a few words; empty for nothing.
+func (p *Pending) reported() string {
+	if p.Scheduler == nil {
+		return ""
 	}
 	u, _ := status.ParseUnschedulable(p.Scheduler.Message)
 	if p.OnlyNode != "" {
 		if text := u.OfNode(p.OnlyNode); text != "" {
-			return strings.TrimSuffix(text, ".")
+			return text
 		}
 	}
-	return cmp.Or(strings.TrimSuffix(u.Sentence(), "."), u.Whole, p.Scheduler.Message)
+	return cmp.Or(u.Sentence(), u.Whole, p.Scheduler.Message)
 }
 
 // doing returns the action of the fleet that does most for the pod, in a few words.

@@ -461,10 +461,18 @@ func TestTheDeletionOfAPodIsSaidWhetherItRunsOrHasEnded(t *testing.T) {
 	says(t, say(t, running()), "!Its deletion was requested")
 }
 
+// TestTheListHasWhatAPodThatIsNominatedWaitsFor besides the report of its scheduler, which may be of an attempt that failed
+// since.
 func TestTheListHasWhatAPodThatIsNominatedWaitsFor(t *testing.T) {
-	pod := pending(nominatedTo("a"))
-	got := NewWhy(input(pod)).Pending.line()
-	if got != "It is nominated to node a" {
-		t.Errorf("%q, want the node that the pod waits for", got)
+	for _, tc := range []struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		{pending(nominatedTo("a")), "It is nominated to node a"},
+		{pending(unschedulable, nominatedTo("a")), "It is nominated to node a. All 2 nodes have too little free CPU"},
+	} {
+		if got := NewWhy(input(tc.pod)).Pending.line(); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
 	}
 }

@@ -91,3 +91,34 @@ func TestEveryCommandOfAClusterSaysWhatToDoWithoutOne(t *testing.T) {
 	}
 	check(allCommands())
 }
+
+// TestAPauseInANamespaceThatDoesNotExistSaysThatNothingIsThere, and which option selects another one. A server that has no
+// ConfigMaps says nothing about the namespace.
+func TestAPauseInANamespaceThatDoesNotExistSaysThatNothingIsThere(t *testing.T) {
+	noNamespace := map[string]string{
+		"/api":    `{"kind": "APIVersions", "versions": ["v1"]}`,
+		"/apis":   `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`,
+		"/api/v1": `{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "configmaps", "namespaced": true, "kind": "ConfigMap", "verbs": ["create"]}]}`,
+	}
+	const said = "namespace supercargo-system does not exist, so no program of Supercargo runs there: -n selects another namespace"
+	for _, tc := range []struct {
+		name    string
+		answers map[string]string
+		says    bool
+	}{{"no namespace", noNamespace, true}, {"no API server", nil, false}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if answer := tc.answers[r.URL.Path]; answer != "" {
+				fmt.Fprint(w, answer)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "namespaces \"supercargo-system\" not found", "details": {"name": "supercargo-system", "kind": "namespaces"}}`)
+		}))
+		defer server.Close()
+		code, stdout, stderr := supercargo(t, "", "pause", "--kubeconfig", kubeconfigOf(t, server.URL))
+		if code != command.ExitFailed || stdout != "" || strings.Contains(stderr, said) != tc.says {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", tc.name, code, stdout, stderr)
+		}
+	}
+}

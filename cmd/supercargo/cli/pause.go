@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -91,11 +92,24 @@ func (f *pauseFlags) pause(ctx context.Context, out io.Writer) error {
 			err = c.Update(ctx, there)
 		}
 	}
+	if lacksNamespace(err) {
+		return fmt.Errorf("pause: namespace %s does not exist, so no program of Supercargo runs there: -n selects another namespace", object.Namespace)
+	}
 	if err != nil {
 		return fmt.Errorf("pause: write ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
 	}
 	_, err = fmt.Fprintf(out, "paused: ConfigMap %s/%s; supercargo resume lets the controllers act again\n", object.Namespace, object.Name)
 	return err
+}
+
+// lacksNamespace reports whether the API server found no namespace, rather than none of what was asked for.
+func lacksNamespace(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
 }
 
 func (f *pauseFlags) resume(ctx context.Context, out io.Writer) error {
