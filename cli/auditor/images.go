@@ -89,10 +89,8 @@ func (b *observer) noteArchs(otherArchs map[string]bool) {
 		}
 		why := "no node has that architecture"
 		switch n := len(b.images); {
-		case len(own) == 1 && n == 1:
-			why = "the only image was seen on " + own[0] + " only"
-		case len(own) == 1 && n > 1:
-			why = fmt.Sprintf("all %s were seen on %s only", plural.Count(n, "image"), own[0])
+		case len(own) == 1 && n > 0:
+			why = fmt.Sprintf("%s %s seen on %s only", plural.All(n, "image"), plural.Form(n, "was", "were"), own[0])
 		}
 		b.notef("Types of %s are left out: %s. --arch %s includes them.", arch, why, arch)
 	}

@@ -22,6 +22,8 @@ func headline(d *audit.Result) string {
 		return fmt.Sprintf("0 of %s priced: what the cluster costs is unknown.", all)
 	case left == 0 && d.Nodes == 1:
 		return fmt.Sprintf("The only node is priced: the cluster costs %s, and runs %s.", cost, plural.Count(d.Pods, "pod"))
+	case left == 0 && d.Nodes == 2:
+		return fmt.Sprintf("Both nodes priced: the cluster costs %s, and runs %s.", cost, plural.Count(d.Pods, "pod"))
 	case left == 0:
 		return fmt.Sprintf("All %s priced: the cluster costs %s, and runs %s.", all, cost, plural.Count(d.Pods, "pod"))
 	default:

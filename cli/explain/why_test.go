@@ -348,7 +348,7 @@ func TestPendingPodsAreListedByHowLongTheyWait(t *testing.T) {
 	}
 	lines := strings.Split(text.String(), "\n")
 	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "There is no NodeFleet") ||
-		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "All 2 nodes have too little free CPU") {
+		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "Both nodes have too little free CPU") {
 		t.Errorf("the list is\n%s", text.String())
 	}
 }
@@ -366,7 +366,7 @@ func TestThatThereIsNoNodeFleetIsSaidOnceForAllPendingPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `POD        PENDING FOR  WHY
-default/a  1m0s         All 2 nodes lack the labels that the pod selects nodes by
+default/a  1m0s         Both nodes lack the labels that the pod selects nodes by
 default/b  1m0s         pod has unbound immediate PersistentVolumeClaims
 default/c  1m0s         the scheduler of others is out of order
 

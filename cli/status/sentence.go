@@ -50,7 +50,7 @@ func (s *Summary) pricedSentence(read bool) string {
 	case left > 0:
 		return fmt.Sprintf("%s of %s %s no known price and %s not included.", grouped(left), count(s.Nodes, "node"), plural.Form(left, "has", "have"), plural.Form(left, "is", "are"))
 	}
-	return plural.Form(s.Nodes, "For the only node.", fmt.Sprintf("For all %s.", count(s.Nodes, "node")))
+	return fmt.Sprintf("For %s.", allOf(s.Nodes, "node"))
 }
 
 func (s *Summary) poweredSentence() string {
@@ -62,7 +62,7 @@ func (s *Summary) poweredSentence() string {
 	case s.Powered < s.Nodes:
 		return fmt.Sprintf("Modelled from what pods request. The model covers %s of %s.", grouped(s.Powered), count(s.Nodes, "node"))
 	}
-	return "Modelled from what pods request, for " + plural.Form(s.Nodes, "the only node.", fmt.Sprintf("all %s.", count(s.Nodes, "node")))
+	return fmt.Sprintf("Modelled from what pods request, for %s.", allOf(s.Nodes, "node"))
 }
 
 func (s *Summary) nodesSentence() string {
@@ -141,6 +141,14 @@ func (s *Summary) changedSince(a *Audit) bool {
 
 // count returns a number with its noun, which is given in the singular: "5,000 nodes".
 func count(n int, noun string) string { return grouped(n) + " " + plural.Noun(n, noun) }
+
+// allOf is [plural.All] with grouped digits.
+func allOf(n int, noun string) string {
+	if n < 1000 {
+		return plural.All(n, noun)
+	}
+	return "all " + count(n, noun)
+}
 
 // grouped returns a number with a comma after each three digits from the right. It is not negative.
 func grouped(n int) string {

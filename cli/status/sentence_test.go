@@ -46,14 +46,14 @@ func TestEachSentenceAboutFiguresIsTrue(t *testing.T) {
 		{"one of three without a price", &Snapshot{Nodes: nodes(3), Prices: prices("a", "b")}, priced, "1 of 3 nodes has no known price and is not included."},
 		{"two of three without a price", &Snapshot{Nodes: nodes(3), Prices: prices("a")}, priced, "2 of 3 nodes have no known price and are not included."},
 		{"one priced node", &Snapshot{Nodes: nodes(1), Prices: prices("a")}, priced, "For the only node."},
-		{"priced nodes", &Snapshot{Nodes: nodes(2), Prices: prices("a", "b")}, priced, "For all 2 nodes."},
+		{"priced nodes", &Snapshot{Nodes: nodes(2), Prices: prices("a", "b")}, priced, "For both nodes."},
 
 		{"no nodes", &Snapshot{}, powered, ""},
 		{"one node of an unknown type", &Snapshot{Nodes: nodes(1)}, powered, "The power of the node's machine type is unknown."},
 		{"nodes of an unknown type", &Snapshot{Nodes: nodes(2)}, powered, "The power of the nodes' machine types is unknown."},
 		{"one of two of a known type", &Snapshot{Nodes: known(nodes(2), 1)}, powered, "Modelled from what pods request. The model covers 1 of 2 nodes."},
 		{"one of a known type", &Snapshot{Nodes: known(nodes(1), 1)}, powered, "Modelled from what pods request, for the only node."},
-		{"all of known types", &Snapshot{Nodes: known(nodes(2), 2)}, powered, "Modelled from what pods request, for all 2 nodes."},
+		{"all of known types", &Snapshot{Nodes: known(nodes(2), 2)}, powered, "Modelled from what pods request, for both nodes."},
 
 		{"no nodes", &Snapshot{}, ofNodes, ""},
 		{"nodes without pods", &Snapshot{Nodes: nodes(2)}, ofNodes, "2 ready, 2 empty"},

@@ -86,11 +86,8 @@ func (u *Unschedulable) Sentence() string {
 	var parts []string
 	for _, r := range u.Reasons[:min(len(u.Reasons), mostShort)] {
 		count := fmt.Sprint(r.Nodes)
-		switch {
-		case r.Nodes == u.Nodes && u.Nodes == 1:
-			count = "the only node"
-		case r.Nodes == u.Nodes:
-			count = fmt.Sprintf("all %d nodes", u.Nodes)
+		if r.Nodes == u.Nodes {
+			count = plural.All(u.Nodes, "node")
 		}
 		parts = append(parts, count+" "+r.words())
 	}

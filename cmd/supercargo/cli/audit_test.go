@@ -87,7 +87,7 @@ func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
 	if code != command.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"All 2 nodes priced: the cluster costs $0.58 an hour", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
+	for _, want := range []string{"Both nodes priced: the cluster costs $0.58 an hour", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can be released now"} {
 		for name, text := range map[string]string{"table": table, "page": string(html)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not say %q:\n%s", name, want, text)
@@ -166,7 +166,7 @@ func TestTheFirstLineOfAnAuditSaysHowManyNodesArePriced(t *testing.T) {
 		args             []string
 		never            []string
 	}{
-		{"all", auditInput, "All 2 nodes priced: the cluster costs $0.58 an hour, $420 a month, and runs 1 pod.", nil, nil},
+		{"all", auditInput, "Both nodes priced: the cluster costs $0.58 an hour, $420 a month, and runs 1 pod.", nil, nil},
 		{"some", partly, "2 of 3 nodes priced: they cost $0.58 an hour, $420 a month, and run 1 of 2 pods. No sum includes the other node.", nil, nil},
 		{"none", none, "0 of 1 node priced: what the cluster costs is unknown.", nil, []string{"0.00", "prevents", "COST BY"}},
 		{"none, with default prices", none, "The only node is priced: the cluster costs $0.15 an hour, $111 a month, and runs 1 pod.",
@@ -189,7 +189,7 @@ func TestTheFirstLineOfAnAuditSaysHowManyNodesArePriced(t *testing.T) {
 
 func TestAReportIsWrittenInTheFormatOfItsName(t *testing.T) {
 	for name, want := range map[string]string{
-		"a.html": "<!doctype html>", "a.md": "# Audit of a Kubernetes cluster\n\n**All 2 nodes priced", "a.csv": "section,name,instance_type,", "a": "<!doctype html>",
+		"a.html": "<!doctype html>", "a.md": "# Audit of a Kubernetes cluster\n\n**Both nodes priced", "a.csv": "section,name,instance_type,", "a": "<!doctype html>",
 	} {
 		file := filepath.Join(t.TempDir(), name)
 		if code, _, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--report", file); code != command.ExitOK {

@@ -52,6 +52,17 @@ func Part(part, whole int, noun string) string {
 	return "all " + Count(whole, noun)
 }
 
+// All names all of some things: "the only pod", "both pods" or "all 3 pods". The noun is given in the singular.
+func All[N ~int | ~int32 | ~int64](n N, noun string) string {
+	switch n {
+	case 1:
+		return "the only " + noun
+	case 2:
+		return "both " + Noun(n, noun)
+	}
+	return "all " + Count(n, noun)
+}
+
 // List joins words as a sentence does: "a", "a and b", "a, b and c". It is empty for no words.
 func List(words []string) string {
 	if len(words) < 2 {

@@ -37,3 +37,11 @@ func TestTheLastWordOfAListFollowsAnAnd(t *testing.T) {
 		}
 	}
 }
+
+func TestAllOfSomeThingsAreNamed(t *testing.T) {
+	for n, want := range map[int]string{1: "the only image", 2: "both images", 3: "all 3 images"} {
+		if got := All(n, "image"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
