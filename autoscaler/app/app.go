@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
@@ -121,7 +122,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
 			}
 			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(ctx context.Context) ([]catalogue.Flavor, error) {
-				known, err := fleet.ReadPrices(ctx, m.GetAPIReader(), &f.Spec.Pricing)
+				known, err := fleetobserve.ReadPrices(ctx, m.GetAPIReader(), &f.Spec.Pricing)
 				if err != nil {
 					return nil, err
 				}

@@ -46,7 +46,7 @@ type execution struct {
 // orders may include replacements for the node. Less urgent work is left to the next round once more pods have been
 // gathered.
 func (r *round) act(ctx context.Context, d *decision, p provider.Provider) error {
-	x := &execution{round: r, decision: d, provider: p, paid: d.seen.paid}
+	x := &execution{round: r, decision: d, provider: p, paid: d.seen.Paid}
 	defer func() { r.degraded(d, x.failure, x.failures) }()
 	x.note()
 	if stale, err := x.unseenJoined(ctx); stale || err != nil {
@@ -66,7 +66,7 @@ func (r *round) act(ctx context.Context, d *decision, p provider.Provider) error
 	err := x.carryOut(ctx, intent)
 	if err == nil {
 		for _, node := range d.actions.Cordon {
-			if err := x.cordon(ctx, d.seen.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
+			if err := x.cordon(ctx, d.seen.World.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
 				x.drainFailed(node.Node, err)
 			}
 		}
@@ -278,7 +278,7 @@ func (x *execution) releaseEmpty(ctx context.Context, left *v1alpha1.FleetIntent
 	intent := *left
 	machines := map[string][]string{}
 	for _, name := range x.empty(ctx, x.actions.Release) {
-		m := x.seen.own[name]
+		m := x.seen.Own[name]
 		machines[m.Flavor] = append(machines[m.Flavor], m.Name)
 	}
 	if len(machines) == 0 {
@@ -323,7 +323,7 @@ func (x *execution) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetI
 }
 
 func (x *execution) releaseOf(flavor string, machines []string) v1alpha1.FleetRelease {
-	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(x.seen.self.flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
+	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(x.seen.Self.Flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
 }
 
 // outcome is the result of a write.
@@ -357,7 +357,7 @@ func (x *execution) bought(o *v1alpha1.FleetOrder, at time.Time) {
 		x.measureOrder(o.Flavor, at)
 	}
 	x.recordOrder(o.Flavor, int(o.To))
-	x.paid += int64(o.To-o.From) * x.seen.self.prices[o.Flavor].microDollars
+	x.paid += int64(o.To-o.From) * x.seen.Self.Prices[o.Flavor].MicroDollars
 	x.fleet.Status.Cost.DollarsPerHour = dollars.Format(x.paid)
 	x.row(o.Flavor).Machines += o.To - o.From
 	x.fleet.Status.Machines += o.To - o.From
@@ -390,7 +390,7 @@ func (x *execution) released(release *v1alpha1.FleetRelease, what outcome, left 
 	}
 	metricReleased.WithLabelValues(x.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range x.actions.Release {
-		if m := x.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
+		if m := x.seen.Own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
 			x.report.Event(corev1.EventTypeNormal, v1alpha1.FleetReasonReleased, v1alpha1.ActionRelease, fmt.Sprintf("released machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/platform/conditions"
@@ -112,7 +113,7 @@ func TestAPodThatWaitsForAFlavorAtItsMaximumIsLimited(t *testing.T) {
 func TestPodsForWhichEnoughMachinesAreOnOrderAreNotLimited(t *testing.T) {
 	f := fleetNamed("f")
 	r := &round{Reconciler: &Reconciler{}, fleet: f, now: epoch, report: &conditions.Reporter{Object: f, Conditions: &f.Status.Conditions, Now: epoch, Last: map[string]string{}}}
-	d := &decision{seen: &observation{state: cluster.State{Pending: make([]cluster.Pod, 2)}}}
+	d := &decision{seen: &fleetobserve.Observation{State: cluster.State{Pending: make([]cluster.Pod, 2)}}}
 	d.actions.Fleet.Withheld = &fleetdecide.Withheld{Pods: []string{"a", "b"}, Machines: 2, OnOrder: 1, Needed: 1}
 	r.recordRejected(d)
 	want := "no machine is bought for 2 pods: 1 machine is on order, and 1 would be enough for all waiting pods if they had come at once"
@@ -168,7 +169,10 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		unpriced(&twelve[i+1])
 	}
 	many := scene(5*minute, twelve, nil)
-	openStack := withoutPrices([]provider.Flavor{{Name: "b"}}, nil, &v1alpha1.NodeFleetSpec{Provider: v1alpha1.FleetOpenStack})
+	openStack := (&fleetobserve.Stock{
+		Fleet:     &v1alpha1.NodeFleet{Spec: v1alpha1.NodeFleetSpec{Provider: v1alpha1.FleetOpenStack}},
+		Inventory: &provider.Inventory{Flavors: []provider.Flavor{{Name: "b"}}},
+	}).SetPrices(&fleetobserve.Prices{})
 	broken := scene(5*minute, flavored(func(f *provider.Flavor) { unpriced(f); f.Problem = "it is broken" }), nil)
 	kept := scene(5*minute, flavored(func(f *provider.Flavor) { unpriced(f); f.Want, f.Min = 1, 1 }), nil)
 	failing := func(part string) func(*model) {
@@ -262,8 +266,8 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		node := testNode("n", modelFlavor("small", 4, 16, 1).Size, epoch)
 		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(gpus)
 		w := &world.World{Nodes: map[string]*corev1.Node{"n": node}, Pods: []corev1.Pod{*pod}}
-		self := stockOf(fleetNamed("f"), &provider.Inventory{})
-		return observe(w, []*stock{self}, self, nil, runtimes.NewLearner(), epoch).state.Nodes[0].KeptFor
+		self := fleetobserve.StockOf(fleetNamed("f"), &provider.Inventory{})
+		return fleetobserve.Observe(w, []*fleetobserve.Stock{self}, self, runtimes.NewLearner(), epoch).State.Nodes[0].KeptFor
 	}
 	asked := func(observe func(context.Context) (*provider.Inventory, error)) string {
 		r := &round{Reconciler: &Reconciler{Clock: clocktesting.NewFakePassiveClock(epoch)}, fleet: fleetNamed("f"), now: epoch}
@@ -274,20 +278,23 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		f := fleetNamed("f")
 		f.Status.Flavors = rows
 		w := &world.World{Daemons: []appsv1.DaemonSet{{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: fixtures.Pod("logs", 100, testGiB).Spec}}}}}
-		return Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &Prices{}, epoch)[0].Hold
+		return fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, epoch)[0].Hold
 	}
 	full, until := modelFlavor("full", 4, 16, 1), metav1.NewTime(epoch.Add(minute))
 	full.Max = 0
 	none := func(spec v1alpha1.NodeFleetSpec) string {
 		r := &round{fleet: &v1alpha1.NodeFleet{Spec: spec}}
-		_, err := r.takeStock(nil, &stock{inventory: &provider.Inventory{}})
+		_, err := r.takeStock(nil, &fleetobserve.Stock{Inventory: &provider.Inventory{}})
 		return fmt.Sprint(err)
 	}
 	noFlavor := none(v1alpha1.NodeFleetSpec{})
 	noDeployment := none(v1alpha1.NodeFleetSpec{ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: "machines"}})
 	noType := none(v1alpha1.NodeFleetSpec{ClusterAPI: &v1alpha1.ClusterAPIFlavors{Templates: []v1alpha1.MachineTemplate{{}}}})
 
-	sentences.Check(t, []string{"status.go", "prices.go", "inputs.go", "observe.go", "outage.go", "drain.go", "act.go"}, []sentences.Case{
+	sentences.Check(t, []string{
+		"status.go", "inputs.go", "outage.go", "drain.go", "act.go",
+		"fleetobserve/observe.go", "fleetobserve/offers.go", "fleetobserve/prices.go", "fleetobserve/stock.go", "fleetobserve/summary.go",
+	}, []sentences.Case{
 		// Conditions.
 		{"%s, %d in flight, %s pending, $%s/h", well, asked(down)},
 		{" without %s of unknown price", kept, well},

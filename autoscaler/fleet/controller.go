@@ -1,8 +1,8 @@
 // Package fleet reconciles NodeFleets: it buys machines for unschedulable pods, and releases machines that are no
 // longer worth their price.
 //
-// A round runs through the files in this order: controller.go (what starts a round), round.go (its steps), inputs.go
-// (what it reads), observe.go (the observation), decisioninput.go (the same without API objects),
+// A round runs through these files and packages in this order: controller.go (what starts a round), round.go (its steps),
+// inputs.go (what it reads), autoscaler/fleet/fleetobserve (the observation, and the same without API objects),
 // autoscaler/fleet/fleetdecide (the decision, see [fleetdecide.Round]), act.go and drain.go (its execution), decision.go
 // and status.go (its explanation).
 //

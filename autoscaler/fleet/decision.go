@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
@@ -46,7 +47,7 @@ func (r *round) recordDecision(d *decision, intent *v1alpha1.FleetIntent) {
 // record describes the decision.
 func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetIntent, mode v1alpha1.FleetMode) *v1alpha1.FleetDecision {
 	to := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: mode}
-	plan, prices := &d.actions.Fleet.Plan, d.seen.self.prices
+	plan, prices := &d.actions.Fleet.Plan, d.seen.Self.Prices
 	for _, o := range intent.Orders {
 		to.Buys = append(to.Buys, decidedPurchase(o, &d.actions.Fleet))
 	}
@@ -68,19 +69,19 @@ func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetInten
 	for _, f := range fleet.Status.Flavors {
 		if f.Message != "" {
 			to.Rejected = append(to.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
-		} else if why := BackingOff(&f, d.seen.now); why != "" {
+		} else if why := fleetobserve.BackingOff(&f, d.seen.Now); why != "" {
 			to.Rejected = append(to.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: why})
 		}
 	}
 	to.Buys, to.Releases, to.Rejected = to.Buys[:min(len(to.Buys), maxListed)], to.Releases[:min(len(to.Releases), maxListed)], to.Rejected[:min(len(to.Rejected), maxListed)]
-	recordTerms(to, &d.actions.Fleet, d.seen.now)
+	recordTerms(to, &d.actions.Fleet, d.seen.Now)
 	var price int64
 	for _, o := range intent.Orders {
-		price += int64(o.To-o.From) * prices[o.Flavor].microDollars
+		price += int64(o.To-o.From) * prices[o.Flavor].MicroDollars
 	}
-	expected := d.seen.paid + price
+	expected := d.seen.Paid + price
 	for _, node := range d.nodesToEmpty() {
-		expected -= prices[d.seen.own[node].Flavor].microDollars
+		expected -= prices[d.seen.Own[node].Flavor].MicroDollars
 	}
 	to.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(d.rejections()) + d.deferred() + d.withheld())}
 	if len(intent.Orders) > 0 {
@@ -97,7 +98,7 @@ func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetInten
 // longestLag returns the longest expected start-up time of the ordered machines.
 func longestLag(fleet *v1alpha1.NodeFleet, orders []v1alpha1.FleetOrder) (longest time.Duration) {
 	for _, o := range orders {
-		longest = max(longest, ReadyAfter(fleet, o.Flavor))
+		longest = max(longest, fleetobserve.ReadyAfter(fleet, o.Flavor))
 	}
 	return longest
 }

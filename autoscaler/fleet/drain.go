@@ -42,7 +42,7 @@ func (x *execution) ask(ctx context.Context, node string) error {
 		if x.pressed() {
 			break
 		}
-		asked, err := x.emptying.Do(ctx, l.pod, l.step, x.fleet.Name)
+		asked, err := x.emptying.Do(ctx, l.Pod, l.Step, x.fleet.Name)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -63,7 +63,7 @@ func (x *execution) uncordon(ctx context.Context) {
 		if n.Cancel {
 			err = x.emptying.Cancel(ctx, n.Node, x.fleet.Name)
 		}
-		err = errors.Join(err, drain.Uncordon(ctx, x.Client, x.seen.world.Nodes[n.Node]))
+		err = errors.Join(err, drain.Uncordon(ctx, x.Client, x.seen.World.Nodes[n.Node]))
 		x.memory.Uncordoned(n.Node, err == nil)
 		if err != nil {
 			x.drainFailed(n.Node, err)
@@ -128,4 +128,21 @@ func (x *execution) empty(ctx context.Context, nodes []string) []string {
 		}
 		return err != nil || len(pods) > 0
 	})
+}
+
+// withoutEnded returns the pods on a node without those that ended with it, if it is dead. It reads the node from the
+// API server: a node that is ready by now terminates its pods itself.
+func (x *execution) withoutEnded(ctx context.Context, name string, pods []corev1.Pod) ([]corev1.Pod, error) {
+	ended := func(p corev1.Pod) bool { return x.seen.Ended(&p) }
+	m := x.seen.Own[name]
+	if !x.seen.Dead(m, x.seen.World.Nodes[name]) || !slices.ContainsFunc(pods, ended) {
+		return pods, nil
+	}
+	var node corev1.Node
+	if err := x.Live.Get(ctx, types.NamespacedName{Name: name}, &node); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read node %s before releasing its machine: %w", name, err)
+	} else if err == nil && !x.seen.Dead(m, &node) {
+		return pods, nil
+	}
+	return slices.DeleteFunc(pods, ended), nil
 }

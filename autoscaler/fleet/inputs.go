@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -27,7 +26,7 @@ type inputs struct {
 	inventory *provider.Inventory
 	provider  provider.Provider
 	// prices are those that the fleet's pricing refers to.
-	prices *Prices
+	prices *fleetobserve.Prices
 }
 
 // read reads all input of the round concurrently. The machines of other fleets become known to the reconciler.
@@ -45,7 +44,7 @@ func (r *round) read(ctx context.Context, fleets []v1alpha1.NodeFleet) (*inputs,
 	var wg sync.WaitGroup
 	var beside, unread, unknown error
 	wg.Go(func() { beside = r.besideClusterAutoscaler(ctx) })
-	wg.Go(func() { in.prices, unread = ReadPrices(ctx, r.Live, &r.fleet.Spec.Pricing) })
+	wg.Go(func() { in.prices, unread = fleetobserve.ReadPrices(ctx, r.Live, &r.fleet.Spec.Pricing) })
 	for i := range fleets {
 		f := &fleets[i]
 		if f.Name == r.fleet.Name {
@@ -136,28 +135,20 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 }
 
 // takeStock collects the last known machines of all fleets. self are those of the round's fleet.
-func (r *round) takeStock(fleets []*v1alpha1.NodeFleet, self *stock) ([]*stock, error) {
-	var all []*stock
-	claimed := map[string]string{}
+func (r *round) takeStock(fleets []*v1alpha1.NodeFleet, self *fleetobserve.Stock) ([]*fleetobserve.Stock, error) {
+	var all []*fleetobserve.Stock
 	for _, f := range fleets {
-		s := self
-		if f.Name != r.fleet.Name {
-			if s = stockOf(f, r.lastInventory(f.UID)); s.inventory == nil {
-				continue // its machines are unknown: their nodes are left unchanged
-			}
+		if f.Name == r.fleet.Name {
+			all = append(all, self)
+		} else if inventory := r.lastInventory(f.UID); inventory != nil { // else its nodes are left unchanged
+			all = append(all, fleetobserve.StockOf(f, inventory))
 		}
-		limitToSeen(f, s.inventory)
-		removeClaimed(s, claimed)
-		all = append(all, s)
 	}
-	if len(self.inventory.Flavors) == 0 {
+	fleetobserve.RemoveClaimed(all)
+	if len(self.Inventory.Flavors) == 0 {
 		return nil, &waiting{v1alpha1.FleetReasonNoFlavors, noFlavors(&r.fleet.Spec)}
 	}
 	return all, nil
-}
-
-func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
-	return &stock{fleet: f, class: fleetdecide.ClassOf(f.Spec.Class), inventory: inventory}
 }
 
 // noFlavors describes why nothing can be bought.
@@ -169,24 +160,4 @@ func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
 		return "spec.pricing contains no instance type"
 	}
 	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
-}
-
-// removeClaimed removes from a fleet the MachineDeployments that an older fleet has. Flavors that are not MachineDeployments
-// belong to no fleet.
-func removeClaimed(s *stock, claimed map[string]string) {
-	if s.fleet.Spec.ClusterAPI == nil {
-		return
-	}
-	theirs := map[string]bool{}
-	flavors := s.inventory.Flavors
-	for i := range flavors {
-		key := s.fleet.Spec.ClusterAPI.Namespace + "/" + flavors[i].Name
-		if owner, ok := claimed[key]; ok {
-			flavors[i] = provider.Flavor{Name: flavors[i].Name, Problem: fmt.Sprintf("it belongs to NodeFleet %s", owner)}
-			theirs[flavors[i].Name] = true
-		} else {
-			claimed[key] = s.fleet.Name
-		}
-	}
-	s.inventory.Machines = slices.DeleteFunc(s.inventory.Machines, func(m provider.Machine) bool { return theirs[m.Flavor] })
 }

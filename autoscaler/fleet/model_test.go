@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -35,6 +34,7 @@ import (
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/fixtures/fleetfixtures"
 )
 
 const (
@@ -43,12 +43,22 @@ const (
 	minute  = time.Minute
 )
 
+// Short names of the objects that tests are made of.
+var (
+	epoch       = fleetfixtures.Epoch
+	fleetNamed  = fleetfixtures.Fleet
+	modelFlavor = fleetfixtures.Flavor
+	testNode    = fleetfixtures.Node
+	testPod     = fleetfixtures.Pod
+	waitsSince  = fleetfixtures.WaitsSince
+	placedOn    = fleetfixtures.Placed
+	waitingPod  = fleetfixtures.Waiting
+)
+
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
-
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // errDied is returned by a write during which the process dies.
 var errDied = errors.New("the process dies")
@@ -97,35 +107,6 @@ type modelMachine struct {
 	provider.Machine
 	comes time.Duration // from order to ready; never if negative
 	asked time.Time     // when it was released
-}
-
-// fleetNamed is a fleet with the defaults of the API, except that it releases machines early.
-func fleetNamed(name string) *v1alpha1.NodeFleet {
-	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
-	return &v1alpha1.NodeFleet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour))},
-		Spec: v1alpha1.NodeFleetSpec{
-			Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct, Provider: v1alpha1.FleetClusterAPI,
-			ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: "machines", Selector: &metav1.LabelSelector{}},
-			Pricing:    v1alpha1.FleetPricing{BillingPeriod: d(minute)},
-			Scaling: v1alpha1.FleetScaling{
-				Interval: d(minute), BatchIdle: d(second), BatchMax: d(10 * second), JoinTimeout: d(10 * minute), BackOff: d(5 * minute), ExpectedLag: d(2 * minute),
-			},
-			Consolidation: v1alpha1.FleetConsolidation{
-				Policy: v1alpha1.ConsolidateWhenUnderUsed, ThresholdPercent: new(int32(50)), After: d(2 * minute), QueueEmptyFor: d(minute),
-				EvictServices: v1alpha1.EvictServicesOptOut, MaxUnavailable: "50%", DrainTimeout: d(5 * minute), ReleaseDelay: d(3 * second),
-			},
-		},
-	}
-}
-
-// modelFlavor is a kind of machine, with CPU in cores and memory in GiB.
-func modelFlavor(name string, cores, gib, price int64) provider.Flavor {
-	return provider.Flavor{
-		Name: name, Size: packing.Size{MilliCPU: 1000 * cores, MemoryBytes: gib * testGiB}, MaxPods: 110, Max: 100,
-		Labels:              map[string]string{corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"},
-		MicroDollarsPerHour: price, HasPrice: true,
-	}
 }
 
 func newModel(t *testing.T, fleets []*v1alpha1.NodeFleet, flavors []provider.Flavor) *model {
@@ -383,20 +364,6 @@ func (m *model) make() {
 	}
 }
 
-// testNode is a node that has just become ready.
-func testNode(name string, size packing.Size, at time.Time) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at), Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{
-				corev1.ResourceCPU: *resource.NewMilliQuantity(size.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(size.MemoryBytes, resource.BinarySI),
-				corev1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
-			},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}},
-		},
-	}
-}
-
 // finish ends jobs whose runtime is over.
 func (m *model) finish() {
 	for _, pod := range m.pods() {
@@ -459,10 +426,6 @@ func (m *model) schedule() {
 	}
 }
 
-func waitsSince(at time.Time) corev1.PodCondition {
-	return corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(at)}
-}
-
 // evict kills a pod; its job starts it again.
 func (m *model) evict(ctx context.Context, o client.Object) error {
 	pod := &corev1.Pod{}
@@ -478,26 +441,6 @@ func (m *model) evict(ctx context.Context, o client.Object) error {
 		m.creates(pod)
 	}
 	return m.client.Create(ctx, pod)
-}
-
-// testPod is a pod of a Job, or of a ReplicaSet if length is 0. CPU is in thousandths of a core, memory in MiB.
-func testPod(name string, cpu, mib int64, length time.Duration) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch), Annotations: map[string]string{},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}},
-		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(mib<<20, resource.BinarySI),
-		}}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodPending},
-	}
-	if length > 0 {
-		pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "batch/v1", "Job"
-		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-		pod.Annotations[v1alpha1.AnnotationRuntime] = length.String()
-	}
-	return pod
 }
 
 func (m *model) add(pods ...*corev1.Pod) {

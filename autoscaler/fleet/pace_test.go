@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/text/dollars"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -16,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/text/dollars"
 )
 
 func TestAFleetRestsAsLongAsItsRoundTookUnlessPodsHaveBeenGathered(t *testing.T) {

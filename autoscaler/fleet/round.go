@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/platform/conditions"
@@ -19,7 +20,7 @@ import (
 // round is one round of one fleet: what all its steps share. Everything else passes from step to step as a value:
 //
 //	inputs       what is read                               read, inputs.go
-//	observation  the cluster as the fleet sees it           observe, observe.go
+//	observation  the cluster as the fleet sees it           observe, package fleetobserve
 //	decision     what to do, and the input of the decision  decide, below
 //	execution    carries out the decision                   act, act.go
 //
@@ -122,7 +123,7 @@ func (r *round) decideAlone(in *inputs) (*decision, error) {
 	}
 	d := r.prepare(seen)
 	r.recordObservation(d)
-	if err := r.checkPrices(seen.self.prices, unpriced); err != nil {
+	if err := r.checkPrices(seen.Self, unpriced); err != nil {
 		return nil, err
 	}
 	d.actions = r.decide(d.input)
@@ -136,25 +137,24 @@ func (r *round) decideAlone(in *inputs) (*decision, error) {
 }
 
 // observe interprets what the round has read. unpriced names the flavors without a price.
-func (r *round) observe(in *inputs) (seen *observation, unpriced string, err error) {
-	self := stockOf(r.fleet, in.inventory)
+func (r *round) observe(in *inputs) (seen *fleetobserve.Observation, unpriced string, err error) {
+	self := fleetobserve.StockOf(r.fleet, in.inventory)
 	all, err := r.takeStock(in.fleets, self)
 	if err != nil {
 		return nil, "", err
 	}
-	self.prices = pricesOf(self.inventory.Flavors, in.prices)
-	unpriced = withoutPrices(self.inventory.Flavors, self.prices, &r.fleet.Spec)
+	unpriced = self.SetPrices(in.prices)
 	r.arrivals.prune(in.world.Pods, r.now)
-	return observe(in.world, all, self, lagsOf(r.fleet), r.learned, r.now), unpriced, nil
+	return fleetobserve.Observe(in.world, all, self, r.learned, r.now), unpriced, nil
 }
 
 // decision is what a round decides, and on what.
 type decision struct {
-	seen *observation
+	seen *fleetobserve.Observation
 	// batch are the pods that arrived since the last purchase decision.
 	batch batch
 	// leaving are the pods on drained nodes, by node, and emptying evicts or migrates them.
-	leaving  map[string][]leaver
+	leaving  map[string][]fleetobserve.Leaver
 	emptying *drain.Emptying
 
 	input   *fleetdecide.Observation
@@ -162,11 +162,11 @@ type decision struct {
 }
 
 // prepare returns the decision without its actions.
-func (r *round) prepare(seen *observation) *decision {
-	d := &decision{seen: seen, emptying: drain.NewEmptying(r.Client, seen.view, r.learned)}
-	d.batch = r.pace.gather(&r.fleet.Spec.Scaling, seen.waited, &r.arrivals, r.now)
-	d.leaving = seen.leavers(d.emptying)
-	d.input = decisionInput(seen, d.batch.wait, d.leaving)
+func (r *round) prepare(seen *fleetobserve.Observation) *decision {
+	d := &decision{seen: seen, emptying: drain.NewEmptying(r.Client, seen.View, r.learned)}
+	d.batch = r.pace.gather(&r.fleet.Spec.Scaling, seen.Waited, &r.arrivals, r.now)
+	d.leaving = seen.Leavers(d.emptying)
+	d.input = seen.Input(d.batch.wait, d.leaving)
 	return d
 }
 

@@ -15,8 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
-	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -29,17 +28,17 @@ const maxListed = 100
 // recordObservation records the observation in the status, with a row for each flavor of the fleet.
 func (r *round) recordObservation(d *decision) {
 	status, seen := &r.fleet.Status, d.seen
-	status.Machines, status.InFlight, status.PendingPods = 0, 0, int32(len(seen.state.Pending)+len(seen.held))
+	status.Machines, status.InFlight, status.PendingPods = 0, 0, int32(len(seen.State.Pending)+len(seen.Held))
 	status.Flavors = flavorRows(seen)
 	for i := range status.Flavors {
 		status.Machines += status.Flavors[i].Machines
-		status.InFlight += int32(seen.inFlight[status.Flavors[i].Name])
+		status.InFlight += int32(seen.InFlight[status.Flavors[i].Name])
 	}
-	status.Cost.DollarsPerHour = dollars.Format(seen.paid)
+	status.Cost.DollarsPerHour = dollars.Format(seen.Paid)
 	r.measure(d.input)
 	r.degraded(d, "", nil)
 	r.warn(seen)
-	publish(r.fleet, seen.paid)
+	publish(r.fleet, seen.Paid)
 }
 
 // boundAge is how old the lower bound in the status may become while nothing is decided: for thousands of nodes, it takes
@@ -54,37 +53,37 @@ func (r *round) recordBound(d *decision) {
 		return
 	}
 	r.memory.bounded = r.now
-	least := d.seen.lowerBound()
+	least := d.seen.LowerBound()
 	r.fleet.Status.Cost.LowerBoundDollarsPerHour = dollars.Format(least)
 	metricBoundPerHour.WithLabelValues(r.fleet.Name).Set(float64(least) / 1e6)
 }
 
 // flavorRows returns the status of each flavor of the fleet: what was learned before, and what is observed.
-func flavorRows(seen *observation) []v1alpha1.FlavorStatus {
-	known := rowsOf(seen.self.fleet)
-	rows := make([]v1alpha1.FlavorStatus, 0, len(seen.self.inventory.Flavors))
-	for i := range seen.self.inventory.Flavors {
-		f := &seen.self.inventory.Flavors[i]
+func flavorRows(seen *fleetobserve.Observation) []v1alpha1.FlavorStatus {
+	known := fleetobserve.RowsOf(seen.Self.Fleet)
+	rows := make([]v1alpha1.FlavorStatus, 0, len(seen.Self.Inventory.Flavors))
+	for i := range seen.Self.Inventory.Flavors {
+		f := &seen.Self.Inventory.Flavors[i]
 		s := v1alpha1.FlavorStatus{Name: f.Name}
 		if before := known[f.Name]; before != nil {
 			s = *before
 		}
-		s.Machines, s.Min, s.Max = int32(seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
+		s.Machines, s.Min, s.Max = int32(seen.Ordered[f.Name]), int32(f.Min), int32(f.Max)
 		s.MaxPods, s.Arch = f.MaxPods, f.Labels[corev1.LabelArchStable]
 		s.Message, s.Warning = clip.Bytes(f.Problem, conditions.MaxMessage), clip.Bytes(f.Warning, conditions.MaxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		switch {
 		case f.Seen:
-			s.Seen = seen.seenMachine(f)
-		case seen.self.inventory.Mixed(f.Name):
+			s.Seen = seen.SeenMachine(f)
+		case seen.Self.Inventory.Mixed(f.Name):
 			s.Seen = nil // it may be of a machine of an older template
 		}
 		s.PricePerHour, s.PriceSource = "", ""
-		if p := seen.self.prices[f.Name]; p.known {
-			s.PricePerHour, s.PriceSource = dollars.Format(p.microDollars), p.source
+		if p := seen.Self.Prices[f.Name]; p.Known {
+			s.PricePerHour, s.PriceSource = dollars.Format(p.MicroDollars), p.Source
 		}
-		if s.BackOffUntil != nil && !s.BackOffUntil.After(seen.now) {
+		if s.BackOffUntil != nil && !s.BackOffUntil.After(seen.Now) {
 			s.BackOffUntil = nil
 		}
 		rows = append(rows, s)
@@ -98,65 +97,17 @@ func (r *round) row(flavor string) *v1alpha1.FlavorStatus {
 	return &all[slices.IndexFunc(all, func(f v1alpha1.FlavorStatus) bool { return f.Name == flavor })]
 }
 
-// seenMachine returns what pods can use of an existing machine of a flavor. What static pods use is known only while
-// there is a machine.
-func (o *observation) seenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
-	t := o.self.traits[f.Name]
-	return &v1alpha1.SeenMachine{
-		Template: f.Template, MaxPods: max(0, f.MaxPods-t.statics),
-		CPU:    *resource.NewMilliQuantity(max(0, f.Size.MilliCPU-t.static.MilliCPU), resource.DecimalSI),
-		Memory: *resource.NewQuantity(max(0, f.Size.MemoryBytes-t.static.MemoryBytes), resource.BinarySI),
-	}
-}
-
-// lowerBound returns the least price of machines of the fleet's flavors that hold all its pods.
-func (o *observation) lowerBound() int64 {
-	state := &o.state
-	var own []cluster.Pod
-	for i := range state.Nodes {
-		if _, is := o.own[state.Nodes[i].Name]; is {
-			own = append(own, state.Nodes[i].Pods...)
-		}
-	}
-	return fleetdecide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
-}
-
 // warn reports the flavors that endanger the pods on their machines.
-func (r *round) warn(seen *observation) {
+func (r *round) warn(seen *fleetobserve.Observation) {
 	var warnings []string
-	for i := range seen.self.inventory.Flavors {
-		if f := &seen.self.inventory.Flavors[i]; f.Warning != "" {
+	for i := range seen.Self.Inventory.Flavors {
+		if f := &seen.Self.Inventory.Flavors[i]; f.Warning != "" {
 			warnings = append(warnings, f.Name+": "+f.Warning)
 		}
 	}
 	if len(warnings) > 0 {
 		r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonPodsAtRisk, v1alpha1.ActionWarn, strings.Join(warnings, "; "))
 	}
-}
-
-// unidentified describes the machines whose nodes should have been identified by now.
-func (o *observation) unidentified() (all []string) {
-	for _, m := range o.self.inventory.Machines {
-		f := o.self.flavor(m.Flavor)
-		if m.Unidentified != "" && !m.Leaving && f != nil && o.now.Sub(m.Ordered) >= joinTimeout(o.self.fleet, f) {
-			all = append(all, m.Unidentified)
-		}
-	}
-	return all
-}
-
-// unusable describes the flavors that users must repair: those that they named, and those with machines that must not be
-// changed. A flavor has the same problem in all zones.
-func (o *observation) unusable() (all []string) {
-	var problems []string
-	for i := range o.self.inventory.Flavors {
-		f := &o.self.inventory.Flavors[i]
-		if held := f.Held != "" && o.ordered[f.Name] > 0; (f.Named || held) && f.Problem != "" && !slices.Contains(problems, f.Problem) {
-			problems = append(problems, f.Problem)
-			all = append(all, f.Name+": "+f.Problem)
-		}
-	}
-	return all
 }
 
 // degraded sets the condition about flavors in back-off, about what users must repair, and about operations that failed:
@@ -169,7 +120,7 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 			alone = append(alone, f.Name)
 		}
 	}
-	unusable := seen.unusable()
+	unusable := seen.Unusable()
 	learned, wake := r.memory.Lessons().Active(r.now)
 	if wake > 0 {
 		r.wakeIn(wake)
@@ -177,7 +128,7 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	if len(alone) > 0 {
 		alone = []string{"in back-off: " + strings.Join(alone, ", ")}
 	}
-	unidentified := seen.unidentified()
+	unidentified := seen.Unidentified()
 	if n := len(unidentified); n > 0 {
 		unidentified = []string{fmt.Sprintf("%s not identified, so %s kept with the pods there: %s", plural.Form(n, "the node of 1 machine is", fmt.Sprintf("the nodes of %d machines are", n)), plural.Form(n, "it is", "they are"), unidentified[0])}
 	}
@@ -237,7 +188,7 @@ func (r *round) recordRejected(d *decision) {
 			break
 		}
 	}
-	planned := d.actions.Fleet.Asked+d.actions.Fleet.Served+d.deferred()+d.withheld() > 0 || len(d.seen.state.Pending) == 0
+	planned := d.actions.Fleet.Asked+d.actions.Fleet.Served+d.deferred()+d.withheld() > 0 || len(d.seen.State.Pending) == 0
 	if planned {
 		r.fleet.Status.Deferral = deferralOf(d.actions.Fleet.Deferral, r.now)
 	}
@@ -269,7 +220,7 @@ func (r *round) rejectedPods(d *decision) {
 }
 
 func (d *decision) rejections() []v1alpha1.Rejection {
-	all := slices.Clone(d.seen.held)
+	all := slices.Clone(d.seen.Held)
 	for _, u := range slices.Concat(d.actions.Fleet.Plan.Unplaceable, d.actions.Fleet.Unexplained) {
 		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip.Bytes(u.Reason, conditions.MaxMessage)})
 	}
@@ -284,7 +235,7 @@ func (r *round) recordKept(d *decision) {
 	}
 	var all []v1alpha1.KeptMachine
 	for _, stay := range d.actions.Fleet.Kept {
-		if _, own := d.seen.own[stay.Node]; own && !leaves[stay.Node] {
+		if _, own := d.seen.Own[stay.Node]; own && !leaves[stay.Node] {
 			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip.Bytes(stay.Reason, conditions.MaxMessage)})
 		}
 	}
@@ -336,14 +287,14 @@ func (r *round) writeStatus(ctx context.Context) error {
 
 // checkPrices sets the condition about prices, and suspends a fleet none of whose flavors has a price. without names the
 // flavors without one.
-func (r *round) checkPrices(prices map[string]price, without string) error {
+func (r *round) checkPrices(self *fleetobserve.Stock, without string) error {
 	if without == "" {
 		r.report.Condition(v1alpha1.FleetPriced, true, v1alpha1.FleetReasonPricesKnown, "every flavor that can be bought has a price")
 		return nil
 	}
 	r.report.Condition(v1alpha1.FleetPriced, false, v1alpha1.FleetReasonPriceUnknown, without)
-	for _, p := range prices {
-		if p.known {
+	for _, p := range self.Prices {
+		if p.Known {
 			r.report.Event(corev1.EventTypeWarning, v1alpha1.FleetReasonPriceUnknown, v1alpha1.ActionBuy, without)
 			return nil
 		}

@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/runtimes"
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // deletedAt is the annotation that holds the end of the grace period of a model's pod: the fake client would use the
@@ -166,45 +164,6 @@ func TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt(t *testing.T) {
 		m.run(4*minute, "f")
 		if !m.there() {
 			t.Errorf("stale %t: its machine is released with the pods on it, of which it can say whether they run", stale)
-		}
-	}
-}
-
-func TestAPodIsCondemnedOnceItsGracePeriodIsOverAndNoMigrationMovesIt(t *testing.T) {
-	moving := v1alpha1.Migration{}
-	moving.Status.Plan = &v1alpha1.MigrationPlan{PodUID: "moved"}
-	w := &world.World{Migrations: []v1alpha1.Migration{moving}}
-	o := &observation{now: epoch, view: world.NewView(w, epoch, runtimes.NewLearner())}
-	deleted := func(name string, at time.Time) *corev1.Pod {
-		pod := testPod(name, 1, 1, 0)
-		pod.DeletionTimestamp = new(metav1.NewTime(at))
-		return pod
-	}
-	for _, tc := range []struct {
-		name  string
-		pod   *corev1.Pod
-		after time.Duration
-		is    bool
-	}{
-		{"it is not being deleted", testPod("p", 1, 1, 0), 0, false},
-		{"its grace period continues", deleted("p", epoch.Add(minute)), minute, true},
-		{"its grace period is over", deleted("p", epoch.Add(-minute)), 0, true},
-		{"a Migration moves it", deleted("moved", epoch.Add(-minute)), 0, false},
-	} {
-		if after, is := o.condemned(tc.pod); after != tc.after || is != tc.is {
-			t.Errorf("%s: condemned %t after %v, want %t after %v", tc.name, is, after, tc.is, tc.after)
-		}
-	}
-}
-
-func TestOfSeveralPodsOnADeadNodeTheFirstByNameIsNamed(t *testing.T) {
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	}
-	for _, pods := range [][]*corev1.Pod{{pod("a"), pod("b")}, {pod("b"), pod("a")}} {
-		o := observation{podsOn: map[string][]*corev1.Pod{"n": pods}}
-		if got := o.remains("n"); got.Lost != "default/a" || got.Pods != 2 {
-			t.Errorf("of %s and %s %+v remain, want default/a to be named", pods[0].Name, pods[1].Name, got)
 		}
 	}
 }

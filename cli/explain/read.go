@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/cli/objects"
@@ -113,11 +113,11 @@ func kindsOf(list client.ObjectList) string {
 var errNotRead = errors.New("its provider is OpenStack, and only the autoscaler has the credentials")
 
 // offers reads what a fleet can buy and has, as the autoscaler does.
-func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Offer, []provider.Machine, error) {
+func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleetobserve.Offer, []provider.Machine, error) {
 	if f.Spec.Provider == v1alpha1.FleetOpenStack || f.Spec.ClusterAPI == nil {
 		return nil, nil, errNotRead
 	}
-	prices, err := fleet.ReadPrices(ctx, r.client, &f.Spec.Pricing)
+	prices, err := fleetobserve.ReadPrices(ctx, r.client, &f.Spec.Pricing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +126,7 @@ func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleet.Of
 	if err != nil {
 		return nil, nil, err
 	}
-	return fleet.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
+	return fleetobserve.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
 }
 
 // events returns the Events of an object, the oldest first, and whether they could be read: they are optional. It leaves out

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/packing"
@@ -95,7 +95,7 @@ func offering(milliCPU int64) given {
 	return func(in *WhyInput, w *world.World) {
 		flavor := provider.Flavor{Name: "offered", Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: 8 << 30}, MaxPods: 110, Max: 5, HasPrice: true, MicroDollarsPerHour: 1, Labels: map[string]string{corev1.LabelTopologyZone: "z"}}
 		f := fleetOfTwo()
-		in.Fleets = append(in.Fleets, FleetInput{Fleet: f, Offers: fleet.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleet.Prices{}, noon)})
+		in.Fleets = append(in.Fleets, FleetInput{Fleet: f, Offers: fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, noon)})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/world"
@@ -45,7 +45,7 @@ type FleetInput struct {
 	Fleet *v1alpha1.NodeFleet
 	// Offers and Machines are what it can buy and what it has. Unread is why they could not be
 	// read; the fleet's status is then used instead, which lacks labels and taints.
-	Offers   []fleet.Offer
+	Offers   []fleetobserve.Offer
 	Machines []provider.Machine
 	Unread   string
 	// Events are those of the fleet, the oldest first.

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/cli/explain/shortage"
@@ -187,7 +187,7 @@ func sizeOf(s *v1alpha1.FlavorStatus) packing.Size {
 // refusedByStatus returns why no machine of a flavor is bought for a pod, judged by the status of
 // the fleet, which has neither labels nor taints.
 func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) string {
-	alone := fleet.BackingOff(s, now)
+	alone := fleetobserve.BackingOff(s, now)
 	switch {
 	case s.Message != "":
 		return s.Message
@@ -320,7 +320,7 @@ func (w *FleetWhy) ordered(in *WhyInput, f *FleetInput, buy *v1alpha1.DecidedPur
 		w.Doing, w.Because = WouldOrder, fmt.Sprintf("in mode Act it would have bought %s at %s: %s", of, clockOf(d.Time.Time), buy.Reason)
 		return
 	}
-	expected := d.Time.Add(fleet.ReadyAfter(f.Fleet, buy.Flavor))
+	expected := d.Time.Add(fleetobserve.ReadyAfter(f.Fleet, buy.Flavor))
 	w.Doing, w.OrderedTime, w.ExpectedTime = Ordered, &d.Time.Time, &expected
 	w.Because = fmt.Sprintf("machines were ordered at %s, %s: %s", clockOf(d.Time.Time), of, buy.Reason)
 	joined, starting := progress(in, f, buy)
@@ -385,7 +385,7 @@ func (w *FleetWhy) expect(f *FleetInput) {
 	var last time.Time
 	for i := range f.Machines {
 		if m := &f.Machines[i]; m.Node == "" && !m.Leaving {
-			if at := m.Ordered.Add(fleet.ReadyAfter(f.Fleet, m.Flavor)); at.After(last) {
+			if at := m.Ordered.Add(fleetobserve.ReadyAfter(f.Fleet, m.Flavor)); at.After(last) {
 				last = at
 			}
 		}

@@ -161,6 +161,12 @@ var rules = []rule{
 		Check: light,
 	},
 	{
+		Name: "cmd/supercargo links no controller",
+		Why: "a command line reads what controllers have decided, and calls the pure packages by which they decide; controllers, " +
+			"their manager, its caches and the clients of all kinds would be a third of what a reader compiles, and never run",
+		Check: noController,
+	},
+	{
 		Name: "pure packages import no clock, logger, client or random source, and only pure packages of ours",
 		Why: "the scheduler, the reconcilers, the simulator and `supercargo plan` call them and must get " +
 			"the same answer for the same input",
@@ -256,6 +262,23 @@ func light(p pkg) []string {
 	return imported(p.Imports, func(path string) bool {
 		return path == "k8s.io/client-go/kubernetes" || path == "k8s.io/client-go/informers" || path == "k8s.io/client-go/listers"
 	})
+}
+
+// noController returns the dependency of the command line that would bring controllers into it. Every controller imports one
+// of these packages.
+func noController(p pkg) []string {
+	if p.Path != "cmd/supercargo" {
+		return nil
+	}
+	for _, path := range p.Deps {
+		switch path {
+		case "sigs.k8s.io/controller-runtime", "sigs.k8s.io/controller-runtime/pkg/builder", "sigs.k8s.io/controller-runtime/pkg/cache",
+			"sigs.k8s.io/controller-runtime/pkg/controller", "sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/metrics",
+			"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/tools/events":
+			return []string{"depends on " + path}
+		}
+	}
+	return nil
 }
 
 func pureImports(p pkg) []string {

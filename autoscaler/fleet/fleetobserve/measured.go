@@ -1,4 +1,4 @@
-package fleet
+package fleetobserve
 
 import (
 	"slices"
@@ -28,28 +28,28 @@ func (t *traits) keep(taints []corev1.Taint) []corev1.Taint {
 }
 
 // readTraits reads the traits of all flavors of a fleet.
-func (o *observer) readTraits(s *stock) {
+func (o *observer) readTraits(s *Stock) {
 	s.traits = map[string]traits{}
 	nodes := map[string][]provider.Machine{}
-	for _, m := range s.inventory.Machines {
-		if o.view.Nodes[m.Node] != nil && !m.Leaving {
+	for _, m := range s.Inventory.Machines {
+		if o.View.Nodes[m.Node] != nil && !m.Leaving {
 			nodes[m.Flavor] = append(nodes[m.Flavor], m)
 		}
 	}
-	for i := range s.inventory.Flavors {
-		f := &s.inventory.Flavors[i]
+	for i := range s.Inventory.Flavors {
+		f := &s.Inventory.Flavors[i]
 		t := traits{taints: slices.Clone(f.Stated)}
 		var names []string
 		for _, m := range nodes[f.Name] {
 			names = append(names, m.Node)
-			if o.now.Sub(m.Ordered) >= joinTimeout(s.fleet, f) {
-				t.taints = append(t.taints, o.view.Nodes[m.Node].Spec.Taints...)
+			if o.Now.Sub(m.Ordered) >= joinTimeout(s.Fleet, f) {
+				t.taints = append(t.taints, o.View.Nodes[m.Node].Spec.Taints...)
 			}
 		}
 		for _, name := range names {
-			t.passing = append(t.passing, world.Starting(o.view.Nodes[name], t.taints)...)
+			t.passing = append(t.passing, world.Starting(o.View.Nodes[name], t.taints)...)
 		}
-		t.static, t.statics = o.view.Static(names)
+		t.static, t.statics = o.View.Static(names)
 		s.traits[f.Name] = t
 	}
 }
@@ -60,7 +60,7 @@ func (o *observer) startingNode(node *corev1.Node, taint corev1.Taint, n cluster
 	if _, ready := world.Ready(node); !ready || node.Status.Allocatable.Cpu().IsZero() {
 		return n, ""
 	}
-	as = o.view.Node(node, n)
+	as = o.View.Node(node, n)
 	as.Phase, as.Due, as.Host = n.Phase, n.Due, n.Host
 	return as, taintText(&taint)
 }
@@ -70,7 +70,7 @@ func (o *observer) startingNode(node *corev1.Node, taint corev1.Taint, n cluster
 // found to be too small, released and bought again, without end.
 //
 // A flavor all of whose machines are leaving counts as unseen: its nodes may already have lost their static pods. While
-// machines of an older template exist, the record may be of one of them, and is ignored: flavorRows then drops it.
+// machines of an older template exist, the record may be of one of them, and is ignored: the status of the fleet then drops it.
 func limitToSeen(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
 	for i := range inventory.Flavors {
 		f := &inventory.Flavors[i]

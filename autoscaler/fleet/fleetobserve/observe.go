@@ -1,4 +1,13 @@
-package fleet
+// Package fleetobserve observes a cluster for one NodeFleet: which machines it has and has on order, what they cost, which pods
+// they hold and which pods wait for more. It is the step of a round between what is read and what is decided:
+//
+//	StockOf, RemoveClaimed, SetPrices  the machines of each fleet, and their prices
+//	Observe                            the cluster as the fleet sees it
+//	Observation.Input                  the same without API objects, for fleetdecide
+//
+// Observing is a function of its arguments: it reads no clock and writes nothing. Only [ReadPrices] reads an object. Package
+// fleet observes in each round; `supercargo explain` does so once, to tell what a round would find.
+package fleetobserve
 
 import (
 	"cmp"
@@ -20,50 +29,32 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// stock is a fleet with its machines.
-type stock struct {
-	fleet     *v1alpha1.NodeFleet
-	class     class.Class
-	inventory *provider.Inventory
-	prices    map[string]price // by flavor
+// Observation is the cluster as observed for one fleet.
+type Observation struct {
+	// Now is when it was made, and World and View are what it was made of.
+	Now   time.Time
+	World *world.World
+	View  *world.View
+	// Self is the fleet, with its machines and their prices.
+	Self *Stock
+	// State is the cluster in the form in which decisions see it.
+	State cluster.State
+	// Own are the fleet's machines, by the names of their nodes in the state.
+	Own map[string]fleetdecide.Machine
+	// Ordered is the number of existing and ordered machines of each flavor, without those that are leaving. InFlight is
+	// how many of them have no ready node.
+	Ordered, InFlight map[string]int
+	// Paid is the price of all machines in micro-dollars per hour, including those that are leaving.
+	Paid int64
+	// Held are pods that cannot be planned, with reasons, by name.
+	Held []v1alpha1.Rejection
+	// Waited is the time since which a pod is unschedulable according to its condition, by pod name.
+	Waited map[string]time.Time
 
-	// traits are what the machines of each flavor have shown; see observer.readTraits.
-	traits map[string]traits
-}
-
-// flavor returns a flavor of the fleet; nil if it has none of that name.
-func (s *stock) flavor(name string) *provider.Flavor {
-	flavors := s.inventory.Flavors
-	at := slices.IndexFunc(flavors, func(f provider.Flavor) bool { return f.Name == name })
-	if at < 0 {
-		return nil
-	}
-	return &flavors[at]
-}
-
-// observation is the cluster as observed for one fleet.
-type observation struct {
-	now   time.Time
-	world *world.World
-	self  *stock
-	view  *world.View
-	state cluster.State
 	// podsOn are the pods on each node according to the cache, without those of DaemonSets.
 	podsOn map[string][]*corev1.Pod
-	// own are the fleet's machines, by the names of their nodes in the state.
-	own map[string]fleetdecide.Machine
-	// ordered is the number of existing and ordered machines of each flavor, without those that are leaving. inFlight
-	// is how many of them have no ready node.
-	ordered  map[string]int
-	inFlight map[string]int
-	// paid is the price of all machines per hour, including those that are leaving.
-	paid int64
-	// held are pods that cannot be planned, with reasons.
-	held []v1alpha1.Rejection
 	// going are the nodes of machines, of any fleet, that are being released.
 	going map[string]bool
-	// waited is the time since which a pod is unschedulable, by pod name.
-	waited map[string]time.Time
 	// needed are the nodes that pods need for which no machine is bought, with one such pod each: these nodes are not
 	// released.
 	needed map[string]string
@@ -73,24 +64,33 @@ type observation struct {
 // space.
 const machinePrefix = "machine "
 
+// Observe observes the cluster for one fleet. all are the fleets whose machines are known, by seniority, and self is the one
+// that observes. Machines are expected after the time that the status of the fleet says, and pods run as long as was
+// learned.
+//
+// Cost: O(nodes + pods + flavors).
+func Observe(w *world.World, all []*Stock, self *Stock, learned *runtimes.Learner, now time.Time) *Observation {
+	return observe(w, all, self, lagsOf(self.Fleet), learned, now)
+}
+
 // observer builds an observation.
 type observer struct {
 	lags func(flavor string) time.Duration
-	observation
+	Observation
 }
 
-// observe observes the cluster for one fleet. lags returns the expected start-up time of a flavor of that fleet.
-func observe(w *world.World, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
+// observe is [Observe]. lags returns the expected start-up time of a flavor of that fleet.
+func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *Observation {
 	o := &observer{
 		lags: lags,
-		observation: observation{
-			now: now, world: w, self: self, podsOn: podsByNode(w.Pods), view: world.NewView(w, now, learned),
-			own: map[string]fleetdecide.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
-			waited: map[string]time.Time{},
+		Observation: Observation{
+			Now: now, World: w, Self: self, podsOn: podsByNode(w.Pods), View: world.NewView(w, now, learned),
+			Own: map[string]fleetdecide.Machine{}, Ordered: map[string]int{}, InFlight: map[string]int{}, going: map[string]bool{},
+			Waited: map[string]time.Time{},
 		},
 	}
 	o.readPending(self)
-	o.needed = o.view.NeededBy()
+	o.needed = o.View.NeededBy()
 	seen := map[string]bool{}
 	for _, s := range all {
 		o.readTraits(s)
@@ -103,10 +103,10 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 	}
 	o.addFlavors(self)
 	o.readArrivals(w, self)
-	slices.SortFunc(o.state.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(o.state.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(o.held, func(a, b v1alpha1.Rejection) int { return cmp.Compare(a.Name, b.Name) })
-	return &o.observation
+	slices.SortFunc(o.State.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.State.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.Held, func(a, b v1alpha1.Rejection) int { return cmp.Compare(a.Name, b.Name) })
+	return &o.Observation
 }
 
 // podsByNode returns the pods on each node, without those of DaemonSets.
@@ -121,35 +121,35 @@ func podsByNode(pods []corev1.Pod) map[string][]*corev1.Pod {
 }
 
 // readPending reads the pending pods.
-func (o *observer) readPending(self *stock) {
-	for _, w := range o.view.Waiting(self.class) {
+func (o *observer) readPending(self *Stock) {
+	for _, w := range o.View.Waiting(self.Class) {
 		if w.Held != "" {
-			o.held = append(o.held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
+			o.Held = append(o.Held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
 			continue
 		}
-		o.waited[w.Name] = w.Since
-		o.state.Pending = append(o.state.Pending, w.Pod)
+		o.Waited[w.Name] = w.Since
+		o.State.Pending = append(o.State.Pending, w.Pod)
 	}
 }
 
 // readArrivals reads the pods that arrived within the longest lag of the fleet, by creation time, so that a restarted
 // process knows what the previous one knew. Pods deleted since then are missing.
-func (o *observer) readArrivals(w *world.World, self *stock) {
-	for i := range self.inventory.Flavors {
-		o.state.Observed = max(o.state.Observed, o.lag(self.inventory.Flavors[i].Name, true))
+func (o *observer) readArrivals(w *world.World, self *Stock) {
+	for i := range self.Inventory.Flavors {
+		o.State.Observed = max(o.State.Observed, o.lag(self.Inventory.Flavors[i].Name, true))
 	}
 	for i := range w.Pods {
 		pod := &w.Pods[i]
-		ago := o.now.Sub(pod.CreationTimestamp.Time)
-		if ago < 0 || ago >= o.state.Observed {
+		ago := o.Now.Sub(pod.CreationTimestamp.Time)
+		if ago < 0 || ago >= o.State.Observed {
 			continue
 		}
-		if p, is := o.view.Arrived(pod, self.class); is {
+		if p, is := o.View.Arrived(pod, self.Class); is {
 			p.Waited = ago
-			o.state.Recent = append(o.state.Recent, p)
+			o.State.Recent = append(o.State.Recent, p)
 		}
 	}
-	slices.SortFunc(o.state.Recent, func(a, b cluster.Pod) int {
+	slices.SortFunc(o.State.Recent, func(a, b cluster.Pod) int {
 		return cmp.Or(cmp.Compare(a.Waited, b.Waited), cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -158,23 +158,23 @@ func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
 	if pod := o.needed[node.Name]; pod != "" {
 		n.Kept, n.KeptFor = true, fmt.Sprintf("pod %s needs it, and no machine is bought for that pod", pod)
 	}
-	o.state.Nodes = append(o.state.Nodes, o.view.Node(node, n))
+	o.State.Nodes = append(o.State.Nodes, o.View.Node(node, n))
 }
 
 // addMachines adds the machines of a fleet. Machines of other fleets count only for their free room.
-func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
-	flavors := make(map[string]*provider.Flavor, len(s.inventory.Flavors))
-	for i := range s.inventory.Flavors {
-		flavors[s.inventory.Flavors[i].Name] = &s.inventory.Flavors[i]
+func (o *observer) addMachines(s *Stock, own bool, seen map[string]bool) {
+	flavors := make(map[string]*provider.Flavor, len(s.Inventory.Flavors))
+	for i := range s.Inventory.Flavors {
+		flavors[s.Inventory.Flavors[i].Name] = &s.Inventory.Flavors[i]
 	}
 	there := map[string]int{}
-	for _, m := range s.inventory.Machines {
+	for _, m := range s.Inventory.Machines {
 		f := flavors[m.Flavor]
 		if f == nil {
 			continue
 		}
 		if own {
-			o.paid += s.prices[f.Name].microDollars
+			o.Paid += s.Prices[f.Name].MicroDollars
 		}
 		if m.Leaving {
 			seen[m.Node], o.going[m.Node] = true, true
@@ -183,13 +183,13 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		there[f.Name]++
 		n := o.template(s, f, own)
 		n.Outdated = m.Outdated
-		n.Age, n.Due = o.now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.now.Sub(m.Ordered))
-		node, late := o.view.Nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
+		n.Age, n.Due = o.Now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.Now.Sub(m.Ordered))
+		node, late := o.View.Nodes[m.Node], n.Age >= joinTimeout(s.Fleet, f)
 		var taints []corev1.Taint
 		if node != nil {
 			seen[m.Node] = true
 			if own {
-				o.view.EvictServices(node.Name, cmp.Or(s.fleet.Spec.Consolidation.EvictServices, v1alpha1.EvictServicesNever))
+				o.View.EvictServices(node.Name, cmp.Or(s.Fleet.Spec.Consolidation.EvictServices, v1alpha1.EvictServicesNever))
 			}
 			taints = world.Starting(node, s.traits[f.Name].taints)
 			if late || world.Joined(node) && len(taints) == 0 {
@@ -208,7 +208,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		if late {
 			n.Phase = cluster.Leaving // so that no pod waits for it any longer
 		}
-		o.state.Nodes = append(o.state.Nodes, n)
+		o.State.Nodes = append(o.State.Nodes, n)
 		o.addOwn(own, n.Name, m, startup)
 		if !late || m.Unidentified == "" { // else it is unknown when its node will be identified
 			o.countInFlight(own, f.Name)
@@ -218,19 +218,19 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 }
 
 // addPromised adds the machines that are desired and not made yet. there is the number of those that are made, by flavor.
-func (o *observer) addPromised(s *stock, own bool, there map[string]int) {
-	for _, f := range s.inventory.Flavors {
+func (o *observer) addPromised(s *Stock, own bool, there map[string]int) {
+	for _, f := range s.Inventory.Flavors {
 		if own {
-			o.ordered[f.Name] = there[f.Name]
+			o.Ordered[f.Name] = there[f.Name]
 		}
 		for i := there[f.Name]; i < f.Want-f.Blocked && f.Held == ""; i++ {
 			n := o.template(s, &f, own)
 			n.Name, n.Due = fmt.Sprintf(machinePrefix+"%d of %s", i+1, f.Name), o.lag(f.Name, own)
-			o.state.Nodes = append(o.state.Nodes, n)
+			o.State.Nodes = append(o.State.Nodes, n)
 			o.countInFlight(own, f.Name)
 			if own {
-				o.ordered[f.Name]++
-				o.paid += s.prices[f.Name].microDollars
+				o.Ordered[f.Name]++
+				o.Paid += s.Prices[f.Name].MicroDollars
 			}
 		}
 	}
@@ -242,17 +242,17 @@ func (o *observer) addOwn(own bool, key string, m provider.Machine, startup stri
 		return
 	}
 	added := fleetdecide.Machine{Machine: m, Key: key, OnOrder: strings.HasPrefix(key, machinePrefix), Startup: startup}
-	if node := o.world.Nodes[m.Node]; node != nil {
+	if node := o.World.Nodes[m.Node]; node != nil {
 		added.NodeState = o.nodeState(node, key)
 	}
-	o.own[key] = added
+	o.Own[key] = added
 }
 
 // taintText identifies a taint.
 func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 // nodeState returns the node of a machine. Its pods are read by key, which must be the node's name.
-func (o *observation) nodeState(node *corev1.Node, key string) *fleetdecide.NodeState {
+func (o *Observation) nodeState(node *corev1.Node, key string) *fleetdecide.NodeState {
 	c, is := world.Ready(node)
 	_, drained := drain.MarkOf(node)
 	n := &fleetdecide.NodeState{
@@ -269,7 +269,7 @@ func (o *observation) nodeState(node *corev1.Node, key string) *fleetdecide.Node
 
 func (o *observer) countInFlight(own bool, flavor string) {
 	if own {
-		o.inFlight[flavor]++
+		o.InFlight[flavor]++
 	}
 }
 
@@ -283,10 +283,10 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 }
 
 // template returns a machine of a flavor on order.
-func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node {
+func (o *observer) template(s *Stock, f *provider.Flavor, own bool) cluster.Node {
 	seen := s.traits[f.Name]
 	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
-	size, pods, residents := o.view.Overhead(host)
+	size, pods, residents := o.View.Overhead(host)
 	host.Residents = residents
 	if f.Seen { // else limitToSeen has already subtracted them
 		size.MilliCPU += seen.static.MilliCPU
@@ -294,25 +294,25 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 		pods += seen.statics
 	}
 	return cluster.Node{
-		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
-		Host: host, Kept: !own || f.Held != "", KeptFor: f.Held, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
+		Flavor: f.Name, Class: s.Class, Capacity: f.Size.Minus(size), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
+		Host: host, Kept: !own || f.Held != "", KeptFor: f.Held, MicroDollarsPerHour: s.Prices[f.Name].MicroDollars, Phase: cluster.Ordered,
 		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
 }
 
 // addFlavors adds the flavors that can be bought.
-func (o *observer) addFlavors(s *stock) {
-	for i := range s.inventory.Flavors {
-		f := &s.inventory.Flavors[i]
-		if f.Problem != "" || !s.prices[f.Name].known {
+func (o *observer) addFlavors(s *Stock) {
+	for i := range s.Inventory.Flavors {
+		f := &s.Inventory.Flavors[i]
+		if f.Problem != "" || !s.Prices[f.Name].Known {
 			continue
 		}
 		n := o.template(s, f, true)
 		if *n.MaxPods == 0 || n.Capacity.MilliCPU < 0 || n.Capacity.MemoryBytes < 0 {
 			continue // DaemonSets fill it
 		}
-		o.state.Flavors = append(o.state.Flavors, cluster.Flavor{
-			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.ordered[f.Name]),
+		o.State.Flavors = append(o.State.Flavors, cluster.Flavor{
+			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.Ordered[f.Name]),
 			MicroDollarsPerHour: n.MicroDollarsPerHour,
 		})
 	}

@@ -1,4 +1,4 @@
-package fleet
+package fleetobserve
 
 import (
 	"fmt"
@@ -21,12 +21,32 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/test/fixtures/fleetfixtures"
+)
+
+const (
+	testGiB = 1 << 30
+	second  = time.Second
+	minute  = time.Minute
+)
+
+// Short names of the objects that tests are made of.
+var (
+	epoch       = fleetfixtures.Epoch
+	fleetNamed  = fleetfixtures.Fleet
+	modelFlavor = fleetfixtures.Flavor
+	testNode    = fleetfixtures.Node
+	testPod     = fleetfixtures.Pod
+	placedOn    = fleetfixtures.Placed
+	waitingPod  = fleetfixtures.Waiting
+	ownedBy     = fleetfixtures.Owned
+	budgetOf    = fleetfixtures.Budget
 )
 
 // scene is a cluster observed at the epoch. Machines take two minutes.
 type scene struct {
 	world *world.World
-	all   []*stock
+	all   []*Stock
 }
 
 func newScene(flavors ...provider.Flavor) *scene {
@@ -36,18 +56,18 @@ func newScene(flavors ...provider.Flavor) *scene {
 }
 
 // fleet adds a fleet. The first one observes.
-func (s *scene) fleet(name string, flavors ...provider.Flavor) *stock {
-	f := &stock{fleet: fleetNamed(name), class: class.Any, inventory: &provider.Inventory{Flavors: flavors}, prices: pricesOf(flavors, &Prices{})}
+func (s *scene) fleet(name string, flavors ...provider.Flavor) *Stock {
+	f := &Stock{Fleet: fleetNamed(name), Class: class.Any, Inventory: &provider.Inventory{Flavors: flavors}, Prices: pricesOf(flavors, &Prices{})}
 	s.all = append(s.all, f)
 	return f
 }
 
 // machine adds an existing machine to a fleet, and to its desired number.
-func (f *stock) machine(name, flavor, node string, age time.Duration) *provider.Machine {
-	f.inventory.Machines = append(f.inventory.Machines, provider.Machine{Name: name, Flavor: flavor, Node: node, Ordered: epoch.Add(-age)})
-	at := slices.IndexFunc(f.inventory.Flavors, func(x provider.Flavor) bool { return x.Name == flavor })
-	f.inventory.Flavors[at].Want++
-	return &f.inventory.Machines[len(f.inventory.Machines)-1]
+func (f *Stock) machine(name, flavor, node string, age time.Duration) *provider.Machine {
+	f.Inventory.Machines = append(f.Inventory.Machines, provider.Machine{Name: name, Flavor: flavor, Node: node, Ordered: epoch.Add(-age)})
+	at := slices.IndexFunc(f.Inventory.Flavors, func(x provider.Flavor) bool { return x.Name == flavor })
+	f.Inventory.Flavors[at].Want++
+	return &f.Inventory.Machines[len(f.Inventory.Machines)-1]
 }
 
 // node adds a node with four cores and 16 GiB that became ready a minute ago.
@@ -63,24 +83,6 @@ func (s *scene) pod(pod *corev1.Pod) *corev1.Pod {
 	return &s.world.Pods[len(s.world.Pods)-1]
 }
 
-// placedOn is a pod that runs on a node.
-func placedOn(node string, pod *corev1.Pod) *corev1.Pod {
-	pod.Spec.NodeName = node
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(epoch.Add(-minute)))}
-	return pod
-}
-
-// waitingPod is a pod that found no room half a minute ago.
-func waitingPod(pod *corev1.Pod) *corev1.Pod {
-	pod.Status.Conditions = []corev1.PodCondition{waitsSince(epoch.Add(-30 * second))}
-	return pod
-}
-
-func ownedBy(kind string, pod *corev1.Pod) *corev1.Pod {
-	pod.OwnerReferences[0].Kind = kind
-	return pod
-}
-
 func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)) {
 	set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	set.Spec.Template.Spec = testPod(name, cpu, 512, 0).Spec
@@ -90,15 +92,15 @@ func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)
 	s.world.Daemons = append(s.world.Daemons, set)
 }
 
-func (s *scene) observe() *observation {
+func (s *scene) observe() *Observation {
 	return observe(s.world, s.all, s.all[0], func(string) time.Duration { return 2 * minute }, runtimes.NewLearner(), epoch)
 }
 
 // told formats nodes as "NAME PHASE CLASS CPU, DUE, PODS".
-func told(o *observation) []string {
+func told(o *Observation) []string {
 	phases := map[cluster.Phase]string{cluster.Ordered: "ordered", cluster.Ready: "ready", cluster.Leaving: "leaving"}
 	all := []string{}
-	for _, n := range o.state.Nodes {
+	for _, n := range o.State.Nodes {
 		text := fmt.Sprintf("%s: %s, %s, %dm", n.Name, phases[n.Phase], n.Class, n.Capacity.MilliCPU)
 		if n.Phase == cluster.Ordered {
 			text += fmt.Sprintf(", due in %v", n.Due)
@@ -117,9 +119,9 @@ func told(o *observation) []string {
 	return all
 }
 
-func pendingOf(o *observation) []string {
+func pendingOf(o *Observation) []string {
 	all := []string{}
-	for _, p := range o.state.Pending {
+	for _, p := range o.State.Pending {
 		all = append(all, strings.TrimPrefix(p.Name, "default/"))
 	}
 	return all
@@ -143,9 +145,9 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	s.node("n-closed").Spec.Unschedulable = true
 	f.machine("m-gone", "small", "n-gone", time.Hour) // its node is not in the cache, or no longer
 	f.machine("m-leaving", "small", "n-leaving", time.Hour).Leaving = true
-	f.inventory.Flavors[0].Want-- // as it has been released
+	f.Inventory.Flavors[0].Want-- // as it has been released
 	s.node("n-leaving")
-	f.inventory.Flavors[0].Want += 2 // not created yet
+	f.Inventory.Flavors[0].Want += 2 // not created yet
 	s.node("foreign")
 	s.pod(placedOn("n-ready", testPod("p", 1000, 1024, time.Hour)))
 	s.pod(placedOn("n-leaving", testPod("q", 1000, 1024, time.Hour)))
@@ -169,23 +171,23 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	if diff := cmp.Diff(want, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int{"small": 9, "large": 2}, o.ordered); diff != "" {
+	if diff := cmp.Diff(map[string]int{"small": 9, "large": 2}, o.Ordered); diff != "" {
 		t.Errorf("ordered (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int{"small": 6, "large": 2}, o.inFlight); diff != "" {
+	if diff := cmp.Diff(map[string]int{"small": 6, "large": 2}, o.InFlight); diff != "" {
 		t.Errorf("in flight (-want +got):\n%s", diff)
 	}
-	if want := int64(10*100_000 + 2*350_000); o.paid != want { // including the leaving one
-		t.Errorf("%d are paid, want %d", o.paid, want)
+	if want := int64(10*100_000 + 2*350_000); o.Paid != want { // including the leaving one
+		t.Errorf("%d are paid, want %d", o.Paid, want)
 	}
 	if diff := cmp.Diff(map[string]bool{"n-leaving": true}, o.going); diff != "" {
 		t.Errorf("going (-want +got):\n%s", diff)
 	}
-	names := slices.Sorted(maps.Keys(o.own))
+	names := slices.Sorted(maps.Keys(o.Own))
 	if diff := cmp.Diff([]string{"machine m-fresh", "machine m-gone", "machine m-late", "machine m-slow", "machine m-starting", "machine m-tainted", "n-closed", "n-dead", "n-ready"}, names); diff != "" {
 		t.Errorf("own (-want +got):\n%s", diff)
 	}
-	for _, n := range o.state.Nodes {
+	for _, n := range o.State.Nodes {
 		if n.Name == "n-ready" && (n.Age != time.Hour || n.MicroDollarsPerHour != 100_000 || n.Flavor != "small" || *n.MaxPods != 110) {
 			t.Errorf("the ready node is %+v", n)
 		}
@@ -201,7 +203,7 @@ func TestNoMachineIsPromisedUntilTheOneBeforeItIsGone(t *testing.T) {
 		s.node("n")
 		f.machine("m-going", "small", "n-going", time.Hour).Leaving = true
 		s.node("n-going")
-		f.inventory.Flavors[0].Blocked = blocked
+		f.Inventory.Flavors[0].Blocked = blocked
 		o := s.observe()
 		want := []string{"n: ready, any, 4000m"}
 		if blocked == 0 { // it is gone
@@ -210,8 +212,8 @@ func TestNoMachineIsPromisedUntilTheOneBeforeItIsGone(t *testing.T) {
 		if diff := cmp.Diff(want, told(o)); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
-		if o.ordered["small"] != 2-blocked || o.inFlight["small"] != 1-blocked {
-			t.Errorf("%d blocked: %d are ordered and %d in flight", blocked, o.ordered["small"], o.inFlight["small"])
+		if o.Ordered["small"] != 2-blocked || o.InFlight["small"] != 1-blocked {
+			t.Errorf("%d blocked: %d are ordered and %d in flight", blocked, o.Ordered["small"], o.InFlight["small"])
 		}
 	}
 }
@@ -220,12 +222,12 @@ func TestNoMachineIsPromisedUntilTheOneBeforeItIsGone(t *testing.T) {
 func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
 	g := s.fleet("g", modelFlavor("large", 16, 64, 350_000))
-	g.class = class.Batch
+	g.Class = class.Batch
 	s.all[0].machine("m", "small", "", minute)
 	g.machine("m", "large", "", minute) // of the same name
 	g.machine("ready", "large", "n", time.Hour)
 	s.node("n")
-	g.inventory.Flavors[0].Want++
+	g.Inventory.Flavors[0].Want++
 
 	for range 2 {
 		o := s.observe()
@@ -253,10 +255,10 @@ func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("nodes as fleet %s sees them (-want +got):\n%s", other, diff)
 		}
-		if diff := cmp.Diff(own, slices.Sorted(maps.Keys(o.own))); diff != "" {
+		if diff := cmp.Diff(own, slices.Sorted(maps.Keys(o.Own))); diff != "" {
 			t.Errorf("own (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(ordered, o.ordered); diff != "" {
+		if diff := cmp.Diff(ordered, o.Ordered); diff != "" {
 			t.Errorf("ordered (-want +got):\n%s", diff)
 		}
 		slices.Reverse(s.all)
@@ -285,7 +287,7 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 
 	o := s.observe()
 	got := map[string]string{}
-	for _, f := range o.state.Flavors {
+	for _, f := range o.State.Flavors {
 		got[f.Name] = fmt.Sprintf("%dm %dMi %d pods", f.Size.MilliCPU, f.Size.MemoryBytes>>20, *f.MaxPods)
 	}
 	want := map[string]string{
@@ -294,11 +296,11 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flavors (-want +got):\n%s", diff)
 	}
-	if n := o.state.Nodes[0]; n.Capacity.MilliCPU != 3200 || *n.MaxPods != 108 {
+	if n := o.State.Nodes[0]; n.Capacity.MilliCPU != 3200 || *n.MaxPods != 108 {
 		t.Errorf("the machine on its way holds %+v and %d pods", n.Capacity, *n.MaxPods)
 	}
 	s.daemon("more", 600, nil)
-	for _, f := range s.observe().state.Flavors {
+	for _, f := range s.observe().State.Flavors {
 		if f.Name == "few" || f.Name == "tiny" {
 			t.Errorf("DaemonSets fill %s, and it is for sale with %+v", f.Name, f)
 		}
@@ -317,8 +319,8 @@ func TestServicesMayLeaveTheMachinesOfTheFleetThatLooks(t *testing.T) {
 			s.node(name)
 			s.pod(placedOn(name, testPod(fmt.Sprint("p", i), 100, 512, 0)))
 		}
-		s.all[0].fleet.Spec.Consolidation.EvictServices = which
-		for _, n := range s.observe().state.Nodes {
+		s.all[0].Fleet.Spec.Consolidation.EvictServices = which
+		for _, n := range s.observe().State.Nodes {
 			if may := n.Pods[0].Ways.Has(cluster.Evict); may != (free && n.Name == "own") || may == n.Pods[0].Fixed {
 				t.Errorf("with evictServices %q the pod on node %s may be evicted: %t, and must stay: %t", which, n.Name, may, n.Pods[0].Fixed)
 			}
@@ -338,11 +340,11 @@ func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	if diff := cmp.Diff([]string{"n: ready, any, 3500m service"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if n := o.state.Nodes[0]; *n.MaxPods != 108 {
+	if n := o.State.Nodes[0]; *n.MaxPods != 108 {
 		t.Errorf("it takes %d pods, want 108", *n.MaxPods)
 	}
-	if len(o.state.Pending) > 0 || len(o.held) > 0 {
-		t.Errorf("pending %v, held %v", pendingOf(o), o.held)
+	if len(o.State.Pending) > 0 || len(o.Held) > 0 {
+		t.Errorf("pending %v, held %v", pendingOf(o), o.Held)
 	}
 }
 
@@ -361,8 +363,8 @@ func TestPodsOnTheirWayTakeTheRoomThatIsPromisedToThem(t *testing.T) {
 	if diff := cmp.Diff([]string{"n: ready, any, 4000m nominated! restored!"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if o.state.Nodes[0].Incoming != 2 {
-		t.Errorf("%d pods are on their way", o.state.Nodes[0].Incoming)
+	if o.State.Nodes[0].Incoming != 2 {
+		t.Errorf("%d pods are on their way", o.State.Nodes[0].Incoming)
 	}
 	if diff := cmp.Diff([]string{"lost"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
@@ -380,11 +382,11 @@ func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
 	if diff := cmp.Diff([]string{"waits"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	p := o.state.Pending[0]
+	p := o.State.Pending[0]
 	if p.Waited != 30*second || p.Runtime != time.Hour || p.Class != class.Batch || p.Size != (packing.Size{MilliCPU: 1000, MemoryBytes: testGiB}) {
 		t.Errorf("the pod is %+v", p)
 	}
-	if diff := cmp.Diff(map[string]time.Time{"default/waits": epoch.Add(-30 * second)}, o.waited); diff != "" {
+	if diff := cmp.Diff(map[string]time.Time{"default/waits": epoch.Add(-30 * second)}, o.Waited); diff != "" {
 		t.Errorf("waited (-want +got):\n%s", diff)
 	}
 }
@@ -409,20 +411,20 @@ func TestPodsThatCameWithinTheLagAreSeenTheLastFirst(t *testing.T) {
 	created("by a clock that is ahead", -time.Second, nil)
 	o := s.observe()
 	var got []string
-	for i := range o.state.Recent {
-		p := &o.state.Recent[i]
+	for i := range o.State.Recent {
+		p := &o.State.Recent[i]
 		got = append(got, fmt.Sprintf("%s %v %v", p.Name, p.Waited, p.Runtime))
 	}
 	want := []string{"default/waiting 10s 1h0m0s", "default/ended 30s 1h0m0s", "default/bound 1m0s 1h0m0s"}
-	if diff := cmp.Diff(want, got); diff != "" || o.state.Observed != 2*minute {
-		t.Errorf("watched for %v; pods that came (-want +got):\n%s", o.state.Observed, diff)
+	if diff := cmp.Diff(want, got); diff != "" || o.State.Observed != 2*minute {
+		t.Errorf("watched for %v; pods that came (-want +got):\n%s", o.State.Observed, diff)
 	}
 }
 
 func TestAFleetManagesPodsOfItsClassAlone(t *testing.T) {
 	for machines, want := range map[class.Class][]string{class.Any: {"job", "server"}, class.Batch: {"job"}, class.Service: {"server"}} {
 		s := newScene(modelFlavor("small", 4, 16, 100_000))
-		s.all[0].class = machines
+		s.all[0].Class = machines
 		s.pod(waitingPod(testPod("job", 1000, 1024, time.Hour)))
 		s.pod(waitingPod(testPod("server", 1000, 1024, 0)))
 		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is managed
@@ -431,8 +433,8 @@ func TestAFleetManagesPodsOfItsClassAlone(t *testing.T) {
 		if diff := cmp.Diff(want, pendingOf(o)); diff != "" {
 			t.Errorf("a fleet for %s: pending (-want +got):\n%s", machines, diff)
 		}
-		if (len(o.held) == 1) != machines.Takes(class.Service) {
-			t.Errorf("a fleet for %s holds %v", machines, o.held)
+		if (len(o.Held) == 1) != machines.Takes(class.Service) {
+			t.Errorf("a fleet for %s holds %v", machines, o.Held)
 		}
 	}
 }
@@ -447,11 +449,11 @@ func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
 	if diff := cmp.Diff([]string{"disk"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	if len(o.held) != 2 || o.held[0].Name != "default/claim" || o.held[1].Name != "default/gpu" || !strings.Contains(o.held[1].Reason, "example.com/gpu") {
-		t.Errorf("held: %+v", o.held)
+	if len(o.Held) != 2 || o.Held[0].Name != "default/claim" || o.Held[1].Name != "default/gpu" || !strings.Contains(o.Held[1].Reason, "example.com/gpu") {
+		t.Errorf("held: %+v", o.Held)
 	}
-	if len(o.waited) != 1 {
-		t.Errorf("%d pods are waited for, those held are not to be", len(o.waited))
+	if len(o.Waited) != 1 {
+		t.Errorf("%d pods are waited for, those held are not to be", len(o.Waited))
 	}
 }
 
@@ -467,7 +469,7 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 	s.all[0].machine("c", "one", "", minute)
 	s.all[0].machine("d", "unlimited", "", minute)
 	got := map[string]*int{}
-	for _, f := range s.observe().state.Flavors {
+	for _, f := range s.observe().State.Flavors {
 		got[f.Name] = f.Most
 	}
 	if diff := cmp.Diff(map[string]*int{"free": new(100), "full": new(0), "one": new(1), "unlimited": nil}, got); diff != "" {
@@ -477,7 +479,7 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 
 func TestALagIsLearnedOnceAMachineHasCome(t *testing.T) {
 	s := newScene(modelFlavor("new", 4, 16, 1), modelFlavor("seen", 4, 16, 1), modelFlavor("forgotten", 4, 16, 1))
-	f := s.all[0].fleet
+	f := s.all[0].Fleet
 	f.Spec.Scaling.ExpectedLag.Duration = 2 * minute
 	f.Status.Flavors = []v1alpha1.FlavorStatus{
 		{Name: "seen", Lag: &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: minute}, Samples: 1}}, {Name: "forgotten", Lag: &v1alpha1.LearnedTime{}},
@@ -492,7 +494,7 @@ func TestALagIsLearnedOnceAMachineHasCome(t *testing.T) {
 
 func TestMachinesTakeTheClassOfTheirFleetUnlessALabelSaysOtherwise(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 1))
-	s.all[0].class = class.Batch
+	s.all[0].Class = class.Batch
 	s.all[0].machine("a", "small", "plain", time.Hour)
 	s.node("plain")
 	s.all[0].machine("b", "small", "labelled", time.Hour)
@@ -516,7 +518,7 @@ func TestHowLongJobsStillRun(t *testing.T) {
 	finish := s.pod(placedOn("n", testPod("said", 1, 1, 1)))  // said by its scheduler
 	finish.Annotations[v1alpha1.AnnotationExpectedFinish] = "2026-01-01T00:05:00Z"
 	got := map[string]time.Duration{}
-	for _, p := range s.observe().state.Nodes[0].Pods {
+	for _, p := range s.observe().State.Nodes[0].Pods {
 		got[strings.TrimPrefix(p.Name, "default/")] = p.Runtime
 		if p.Class == class.Batch && p.Ran != minute {
 			t.Errorf("%s has run for %v", p.Name, p.Ran)

@@ -1,0 +1,65 @@
+package fleetobserve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+)
+
+func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
+	known := &Prices{}
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "listed", MicroDollarsPerHour: 3}}, {Flavor: cluster.Flavor{Name: "m5.large", MicroDollarsPerHour: 97_000}}}, "List")
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m5.large", MicroDollarsPerHour: 96_000}}, {Flavor: cluster.Flavor{Name: "small", MicroDollarsPerHour: 50_000}}, {Flavor: cluster.Flavor{Name: "free"}}}, "Catalogue")
+	flavors := []provider.Flavor{
+		{Name: "small", HasPrice: true, MicroDollarsPerHour: 7},
+		{Name: "a", InstanceType: "m5.large"},
+		{Name: "free", InstanceType: "unlisted"},
+		{Name: "b", InstanceType: "unlisted"},
+		{Name: "gift", HasPrice: true},
+		{Name: "c", InstanceType: "listed"},
+	}
+	want := map[string]Price{
+		"small": {7, "Annotation", true}, "a": {96_000, "Catalogue", true}, "free": {0, "Catalogue", true}, "b": {}, "gift": {0, "Annotation", true}, "c": {3, "List", true},
+	}
+	if diff := cmp.Diff(want, pricesOf(flavors, known)); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+	var names []string
+	for _, f := range known.Types() {
+		names = append(names, f.Name)
+	}
+	if diff := cmp.Diff([]string{"free", "listed", "m5.large", "small"}, names); diff != "" {
+		t.Errorf("instance types (-want +got):\n%s", diff)
+	}
+	if got := pricesOf(flavors, &Prices{})["a"]; got.Known {
+		t.Errorf("without a catalogue the price is %+v", got)
+	}
+}
+
+func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
+	none := map[string]Price{"c": {1, fromAnnotation, true}}
+	if text := withoutPrices([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none, &fleetNamed("f").Spec); text != "" {
+		t.Errorf("all that can be bought have prices: %v", text)
+	}
+	flavors := []provider.Flavor{{Name: "b"}, {Name: "a"}, {Name: "c"}}
+	text := withoutPrices(flavors, none, &fleetNamed("f").Spec)
+	if !strings.Contains(text, "for a, b, so none is bought: ") || !strings.Contains(text, "supercargo.dev/price-per-hour") {
+		t.Errorf("it says %q", text)
+	}
+	if flavors[0].Problem == "" || flavors[1].Problem == "" || flavors[2].Problem != "" {
+		t.Errorf("flavors are now %+v", flavors)
+	}
+	var many []provider.Flavor
+	for i := range 13 {
+		many = append(many, provider.Flavor{Name: fmt.Sprintf("f%02d", i)})
+	}
+	if text := withoutPrices(many, nil, &fleetNamed("f").Spec); !strings.Contains(text, "f09 and 3 more, ") || strings.Contains(text, "f10") {
+		t.Errorf("it says %q", text)
+	}
+}

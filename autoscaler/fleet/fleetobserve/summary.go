@@ -1,0 +1,60 @@
+package fleetobserve
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// SeenMachine returns what pods can use of an existing machine of a flavor. What static pods use is known only while
+// there is a machine.
+func (o *Observation) SeenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
+	t := o.Self.traits[f.Name]
+	return &v1alpha1.SeenMachine{
+		Template: f.Template, MaxPods: max(0, f.MaxPods-t.statics),
+		CPU:    *resource.NewMilliQuantity(max(0, f.Size.MilliCPU-t.static.MilliCPU), resource.DecimalSI),
+		Memory: *resource.NewQuantity(max(0, f.Size.MemoryBytes-t.static.MemoryBytes), resource.BinarySI),
+	}
+}
+
+// LowerBound returns the least price, in micro-dollars per hour, of machines of the fleet's flavors that hold all its pods.
+func (o *Observation) LowerBound() int64 {
+	state := &o.State
+	var own []cluster.Pod
+	for i := range state.Nodes {
+		if _, is := o.Own[state.Nodes[i].Name]; is {
+			own = append(own, state.Nodes[i].Pods...)
+		}
+	}
+	return fleetdecide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
+}
+
+// Unidentified describes the machines whose nodes should have been identified by now.
+func (o *Observation) Unidentified() (all []string) {
+	for _, m := range o.Self.Inventory.Machines {
+		f := o.Self.Flavor(m.Flavor)
+		if m.Unidentified != "" && !m.Leaving && f != nil && o.Now.Sub(m.Ordered) >= joinTimeout(o.Self.Fleet, f) {
+			all = append(all, m.Unidentified)
+		}
+	}
+	return all
+}
+
+// Unusable describes the flavors that users must repair: those that they named, and those with machines that must not be
+// changed. A flavor has the same problem in all zones.
+func (o *Observation) Unusable() (all []string) {
+	var problems []string
+	for i := range o.Self.Inventory.Flavors {
+		f := &o.Self.Inventory.Flavors[i]
+		if held := f.Held != "" && o.Ordered[f.Name] > 0; (f.Named || held) && f.Problem != "" && !slices.Contains(problems, f.Problem) {
+			problems = append(problems, f.Problem)
+			all = append(all, f.Name+": "+f.Problem)
+		}
+	}
+	return all
+}
