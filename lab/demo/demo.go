@@ -51,7 +51,7 @@ type Input struct {
 	// TimeScale is the number of seconds of a recorded lifetime that pass in one second.
 	TimeScale float64
 	// MaxSlowdown is how many times as long each replay may take, at least 1. A replay that the control
-	// plane does not keep up with begins anew at half of its speed, and all later ones have that speed.
+	// plane does not keep up with begins again at half of its speed, and all later ones have that speed.
 	MaxSlowdown float64
 	// Profiles has at least one profile, in the order in which they run.
 	Profiles []Profile

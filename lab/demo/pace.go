@@ -85,7 +85,7 @@ type monitor struct {
 
 func newMonitor(p *pace) *monitor { return &monitor{pace: p, since: -1} }
 
-// observe returns an error if the replay is to begin anew at a lower speed, because a lag has lasted for too long. At the
+// observe returns an error if the replay is to begin again at a lower speed, because a lag has lasted for too long. At the
 // lowest speed it only notes the lag.
 func (m *monitor) observe(elapsed time.Duration, readings []reading) *behind {
 	var worst *behind
