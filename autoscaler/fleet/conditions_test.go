@@ -339,6 +339,7 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"%d pods, the first is %s", unfitTwo, unfit},
 		{"no machine is planned for it: ", held, well},
 		{"pod %s needs it, and no machine is bought for that pod", needed("1"), needed("0")},
+		{"no NodeFleet is known to own it", needed("0"), needed("1")},
 		{"node %s: %v; will retry", undrained, uncordoned},
 		{"%v; will retry", refused, releases},
 		{"released machine %s of node %s (%s)", releases, refused},

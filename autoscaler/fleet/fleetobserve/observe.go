@@ -98,7 +98,7 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 	}
 	for name, node := range w.Nodes {
 		if !seen[name] {
-			o.addNode(node, cluster.Node{Name: name, Class: world.ClassOf(node, class.Any), Kept: true})
+			o.addNode(node, cluster.Node{Name: name, Class: world.ClassOf(node, class.Any), Kept: true, KeptFor: "no NodeFleet is known to own it"})
 		}
 	}
 	o.addFlavors(self)
