@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
@@ -146,11 +146,11 @@ func replayFleetAt(ctx context.Context, in *Input, p *pace, progress *Progress) 
 
 // clientOf returns a client for the kinds of Kubernetes and of Supercargo.
 func clientOf(p *playground.Playground) (client.Client, error) {
-	kinds, err := operator.Kinds()
+	scheme, err := kinds.Scheme()
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(p.Config(), client.Options{Scheme: kinds})
+	c, err := client.New(p.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("create the client: %w", err)
 	}

@@ -36,7 +36,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/fence"
-	"supercargo.dev/supercargo/internal/platform/kinds"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/platform/podwire"
 )
@@ -127,9 +126,6 @@ func (o *Options) Fence(name string) func(*rest.Config) *rest.Config {
 
 // leaseName returns the name of the Lease of the named program.
 func leaseName(name string) string { return name + "." + v1alpha1.GroupName }
-
-// Kinds returns a scheme with the kinds of Kubernetes and of Supercargo: see [kinds.Scheme].
-func Kinds() (*runtime.Scheme, error) { return kinds.Scheme() }
 
 // NewManager returns a manager for the controllers of the named program. add register the kinds that it uses.
 func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctrl.Manager, error) {
