@@ -25,9 +25,9 @@ const mostTypes = 4
 // the mix stay here too.
 //
 // It plans at most [mostTypes] types. Types whose machines hold any one of the pods come first, then
-// those with the lowest bounds, then those with the lowest estimates, ties by the price of a machine
-// and by name. It leaves out types that cannot be cheaper. Cost: one plan of [purchase.Supercargo]
-// for each, with the flavors of one type, several at a time.
+// those with the lowest bounds, then those with the lowest estimates, ties by name. It leaves out
+// types that cannot be cheaper. Cost: one plan of [purchase.Supercargo] for each, with the flavors of
+// one type, several at a time.
 //
 // missing says, as sentences, why none was found; empty if one was, if there is no type, or if the audit was stopped.
 func (c *scene) homogeneous(m *mix) (best Bill, found bool, missing string) {
@@ -125,7 +125,7 @@ func (c *scene) types(m *mix) []instanceType {
 		case b.small && !a.small:
 			return -1
 		}
-		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.estimate, b.estimate), cmp.Compare(a.price(), b.price()), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.bound, b.bound), cmp.Compare(a.estimate, b.estimate), cmp.Compare(a.name, b.name))
 	})
 	return all
 }

@@ -469,7 +469,7 @@ func TestTheListHasWhatAPodThatIsNominatedWaitsFor(t *testing.T) {
 		want string
 	}{
 		{pending(nominatedTo("a")), "It is nominated to node a"},
-		{pending(unschedulable, nominatedTo("a")), "It is nominated to node a. All 2 nodes have too little free CPU"},
+		{pending(unschedulable, nominatedTo("a")), "It is nominated to node a. Both nodes have too little free CPU"},
 	} {
 		if got := NewWhy(input(tc.pod)).Pending.line(); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
