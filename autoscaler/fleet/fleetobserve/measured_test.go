@@ -129,7 +129,7 @@ func TestWhatWasSeenIsTrustedWhileTheLastMachineLeaves(t *testing.T) {
 		small := modelFlavor("small", 4, 16, 100_000)
 		small.Seen = true
 		i := &provider.Inventory{Flavors: []provider.Flavor{small}, Machines: tc.machines}
-		limitToSeen(f, i)
+		StockOf(f, i)
 		if got := i.Flavors[0]; got.Size.MilliCPU != tc.cpu || got.Seen != tc.seen {
 			t.Errorf("%s: CPU %dm (seen: %t), want %dm (%t)", name, got.Size.MilliCPU, got.Seen, tc.cpu, tc.seen)
 		}
@@ -165,7 +165,7 @@ func TestWhatWasSeenOfATemplateIsUsedOnlyForMachinesOfIt(t *testing.T) {
 		if small.Want > 0 {
 			i.Machines = []provider.Machine{{Flavor: "small", Node: "a", Outdated: true}}
 		}
-		limitToSeen(f, i)
+		StockOf(f, i)
 		if got := i.Flavors[0]; got.Size.MilliCPU != tc.cpu || got.Problem != tc.problem {
 			t.Errorf("%s: CPU %dm (problem %q), want %dm (%q)", name, got.Size.MilliCPU, got.Problem, tc.cpu, tc.problem)
 		}
