@@ -40,12 +40,8 @@ type Watching chan struct{}
 
 // Run records until ctx ends. Then the file is complete; Run does not close it.
 func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
-	// Check permissions first: the watches below would retry without end.
-	if err := o.Client.List(ctx, &corev1.NodeList{}, client.Limit(1)); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	if err := o.Client.List(ctx, &corev1.PodList{}, client.InNamespace(o.Namespace), client.Limit(1)); err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+	if err := checkPermissions(ctx, &o); err != nil {
+		return nil, err
 	}
 	t := NewTracker(o.File.Name, o.Price, o.File.Before)
 	interrupted := t.Interrupted()
@@ -60,6 +56,25 @@ func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
 		return nil, err
 	}
 	return t, o.File.Sync()
+}
+
+// checkPermissions returns an error if nodes or pods may not be listed and watched. The informers would retry without end.
+func checkPermissions(ctx context.Context, o *Options) error {
+	for _, what := range []struct {
+		name string
+		list client.ObjectList
+		in   string
+	}{{"nodes", &corev1.NodeList{}, ""}, {"pods", &corev1.PodList{}, o.Namespace}} {
+		if err := o.Client.List(ctx, what.list, client.InNamespace(what.in), client.Limit(1)); err != nil {
+			return fmt.Errorf("list %s: %w", what.name, err)
+		}
+		w, err := o.Client.Watch(ctx, what.list, client.InNamespace(what.in))
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", what.name, err)
+		}
+		w.Stop()
+	}
+	return nil
 }
 
 // recorder appends what watches report. One goroutine does all tracking.

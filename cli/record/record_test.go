@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -110,22 +111,38 @@ func TestWhatIsThereIsRecordedAndThenWhatComesAndThatNothingDoes(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotListIsToldAtOnce(t *testing.T) {
+func TestWhoMayNotListOrWatchIsToldAtOnce(t *testing.T) {
+	forbidden := errors.New("forbidden")
 	for resource, kind := range map[string]client.ObjectList{"nodes": &corev1.NodeList{}, "pods": &corev1.PodList{}} {
-		client := fakeClient(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, o ...client.ListOption) error {
-			if reflect.TypeOf(into) == reflect.TypeOf(kind) {
-				return errors.New("forbidden")
+		is := func(list client.ObjectList) bool { return reflect.TypeOf(list) == reflect.TypeOf(kind) }
+		for verb, on := range map[string]interceptor.Funcs{
+			"list": {List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, o ...client.ListOption) error {
+				if is(into) {
+					return forbidden
+				}
+				return c.List(ctx, into, o...)
+			}},
+			"watch": {Watch: func(ctx context.Context, c client.WithWatch, of client.ObjectList, o ...client.ListOption) (watch.Interface, error) {
+				if is(of) {
+					return nil, forbidden
+				}
+				return c.Watch(ctx, of, o...)
+			}},
+		} {
+			file, err := OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
+			if err != nil {
+				t.Fatal(err)
 			}
-			return c.List(ctx, into, o...)
-		}})
-		file, err := OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
-		if err != nil {
-			t.Fatal(err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it would retry without end
+			_, err = Run(ctx, Options{
+				Client: fakeClient(on), File: file, Clock: clocktesting.NewFakeClock(noon), Alive: time.Minute,
+				Price: func(*corev1.Node) *int64 { return nil }, Trouble: func(error) {},
+			}, nil)
+			cancel()
+			if !errors.Is(err, forbidden) || !strings.Contains(err.Error(), verb+" "+resource) {
+				t.Errorf("the error is %v, want that the user may not %s %s", err, verb, resource)
+			}
+			closed(t, file)
 		}
-		_, err = Run(t.Context(), Options{Client: client, File: file, Clock: clocktesting.NewFakeClock(noon), Alive: time.Minute}, nil)
-		if err == nil || !strings.Contains(err.Error(), "list "+resource) {
-			t.Errorf("the error is %v, want that %s cannot be listed", err, resource)
-		}
-		closed(t, file)
 	}
 }
