@@ -67,6 +67,8 @@ type Node struct {
 	Stays string
 	// Unready is whether the node is not ready. It accepts no pods, and its kubelet may not end those that it has.
 	Unready bool
+	// Goes is whether the node is being deleted.
+	Goes bool
 	// Use is its measured usage; nil if it is not measured.
 	Use *packing.Size
 }

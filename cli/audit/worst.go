@@ -66,6 +66,8 @@ func (c *scene) remedy(w *Worst, after moved) string {
 	n := &c.nodes[at]
 	held := heldOn(n)
 	switch {
+	case n.Goes:
+		return "nothing: it is being deleted"
 	case w.Emptied && w.Pods == 0 && n.Phase == cluster.Leaving:
 		return "nothing: it is empty and accepts no pods, and can be released now"
 	case w.Emptied && w.Pods == 0:

@@ -115,7 +115,7 @@ func (b *observer) readNodes() {
 		all := audit.Node{Node: b.view.Node(node, n), InstanceType: kind, CapacityType: capacityType(node), Unpriced: unpriced, Stays: stays}
 		all.Arch = archOf(node)
 		_, ready := world.Ready(node)
-		all.Unready = !ready
+		all.Unready, all.Goes = !ready, world.Goes(node)
 		allocatable := node.Status.Allocatable
 		all.Whole = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
 		all.WholePods = allocatable.Pods().Value()

@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/sentences"
 )
@@ -113,6 +114,10 @@ func price(dollars string) func(*corev1.Node) {
 }
 
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func toBeDeleted(n *corev1.Node) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: world.TaintToBeDeleted, Effect: corev1.TaintEffectNoSchedule})
+}
 
 var (
 	spotNode = labelled("karpenter.sh/capacity-type", "spot")
@@ -237,6 +242,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	unpriced := say(of(fixtures.CloudNode("a", "z9.huge")).with(web("p", "a")))
 	partly := say(of(xlarge("a"), xlarge("b"), fixtures.CloudNode("c", "z9.huge")).with(web("p", "a"), web("q", "b"), web("r", "c")))
 	empty := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", cpu("3"))))
+	going := say(of(xlarge("a"), xlarge("b", toBeDeleted)).with(web("p", "a", cpu("3"))))
 	emptyCordoned := say(of(xlarge("a"), xlarge("b", cordoned)).with(web("p", "a", cpu("3"))))
 	gpu := say(of(xlarge("a")).with(web("p", "a", asking("nvidia.com/gpu", "1"))))
 	held := func(name, node string) corev1.Pod {
@@ -458,6 +464,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"no host network, and a Service in place of the host port", demanding(hostNetwork), demanding(port)},
 
 		// What would empty a node.
+		{"nothing: it is being deleted", going, emptyCordoned},
 		{"nothing: it is empty and accepts no pods, and can be released now", emptyCordoned, empty},
 		{"nothing: it is empty and can be released now", empty, emptyCordoned},
 		{"moving its pod to a node that has room", base, full},

@@ -224,9 +224,6 @@ func (w NodeWhy) Write(out io.Writer) error {
 	return t.Flush()
 }
 
-// beingDeleted is the taint of cluster-autoscaler on nodes that it deletes.
-const beingDeleted = "ToBeDeletedByClusterAutoscaler"
-
 // stateOf says, in clauses, that a node is being deleted or is not ready: its pods may then not start, run or end.
 func stateOf(node *corev1.Node) (all []string) {
 	if node == nil {
@@ -235,8 +232,8 @@ func stateOf(node *corev1.Node) (all []string) {
 	if text := deletionOf(node); text != "" {
 		all = append(all, text)
 	}
-	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == beingDeleted }) {
-		all = append(all, fmt.Sprintf("it has taint %s, which cluster-autoscaler sets on nodes that it is about to delete", beingDeleted))
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == world.TaintToBeDeleted }) {
+		all = append(all, fmt.Sprintf("it has taint %s, which cluster-autoscaler sets on nodes that it is about to delete", world.TaintToBeDeleted))
 	}
 	if c, ready := world.Ready(node); !ready && c.Type != "" {
 		all = append(all, fmt.Sprintf("it has not been ready since %s (%s)", clockOf(c.LastTransitionTime.Time), cmp.Or(c.Reason, string(c.Status))))

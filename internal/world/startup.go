@@ -9,6 +9,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
+// TaintToBeDeleted is the key of the taint that cluster-autoscaler sets on nodes that it is about to delete.
+const TaintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
 // StartupTaint reports whether the key of a taint shows that its node is still starting: the keys of Kubernetes and
 // cluster-api, and those with a startup prefix of cluster-autoscaler.
 func StartupTaint(key string) bool {
@@ -23,7 +26,7 @@ func StartupTaint(key string) bool {
 func stateTaint(key string) bool {
 	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(key, "node.cluster.x-k8s.io/") || strings.HasPrefix(key, "status-taint.cluster-autoscaler.kubernetes.io/") ||
-		strings.HasPrefix(key, v1alpha1.GroupName+"/") || key == "DeletionCandidateOfClusterAutoscaler" || key == "ToBeDeletedByClusterAutoscaler"
+		strings.HasPrefix(key, v1alpha1.GroupName+"/") || key == "DeletionCandidateOfClusterAutoscaler" || key == TaintToBeDeleted
 }
 
 // Starting returns the taints that keep pods off a node until it has started: those of [StartupTaint], and others that
@@ -58,4 +61,9 @@ func Lasting(node *corev1.Node) []corev1.Taint {
 		}
 	}
 	return all
+}
+
+// Goes reports whether a node is being deleted, or cluster-autoscaler is about to delete it.
+func Goes(node *corev1.Node) bool {
+	return node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == TaintToBeDeleted })
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestATaintOfANodeIsOfItsStartOrLastsOrIsAState has one taint of each kind. Nodes of its kind always have that of GPUs.
@@ -42,6 +43,23 @@ func TestATaintOfANodeIsOfItsStartOrLastsOrIsAState(t *testing.T) {
 		}
 		if got := slices.Contains(Lasting(node), taint); got != tc.lasts {
 			t.Errorf("%v lasts: %v, want %v", taint, got, tc.lasts)
+		}
+	}
+}
+
+func TestANodeGoesOnceItIsDeletedOrClusterAutoscalerMarksIt(t *testing.T) {
+	for what, tc := range map[string]struct {
+		node corev1.Node
+		want bool
+	}{
+		"a node that stays":       {corev1.Node{}, false},
+		"a deletion time":         {corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, true},
+		"the taint":               {corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a"}, {Key: TaintToBeDeleted}}}}, true},
+		"a candidate, so far":     {corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler"}}}}, false},
+		"a node that is cordoned": {corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}, false},
+	} {
+		if got := Goes(&tc.node); got != tc.want {
+			t.Errorf("%s: goes is %v", what, got)
 		}
 	}
 }

@@ -358,7 +358,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
-		world.StartupTaint(t.Key) || t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == "ToBeDeletedByClusterAutoscaler"
+		world.StartupTaint(t.Key) || t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == world.TaintToBeDeleted
 }
 
 func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {
