@@ -91,7 +91,7 @@ func (d *decision) record(fleet *v1alpha1.NodeFleet, intent *v1alpha1.FleetInten
 		}
 		to.Expected.ReadySeconds = int64(longestLag(fleet, intent.Orders).Seconds())
 	}
-	to.Summary = clip.Bytes(summarize(to, &d.actions.Fleet), conditions.MaxMessage)
+	to.Summary = clip.Bytes(summarize(to, &d.actions.Fleet, len(d.rejections())), conditions.MaxMessage)
 	return to
 }
 
@@ -154,8 +154,9 @@ func decidedPurchase(o v1alpha1.FleetOrder, fleet *fleetdecide.FleetDecision) v1
 	return d
 }
 
-// summarize describes a decision in one line.
-func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) string {
+// summarize describes a decision in one line. rejected is the number of pods for which no machine can be bought, those
+// that cannot be planned included, as the Event about them has it.
+func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision, rejected int) string {
 	verb := "buy"
 	if d.Mode == v1alpha1.FleetObserve {
 		verb = "would buy"
@@ -182,8 +183,8 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision) stri
 		if roomy := fleet.Roomy(); roomy > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s room without new machines", plural.Count(roomy, "pod"), plural.Form(roomy, "has", "have")))
 		}
-		if left := len(fleet.Plan.Unplaceable); left > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s no machine", plural.Count(left, "pod"), plural.Form(left, "finds", "find")))
+		if rejected > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s no machine", plural.Count(rejected, "pod"), plural.Form(rejected, "finds", "find")))
 		}
 		if w := fleet.Withheld; w != nil {
 			parts = append(parts, w.Reason())

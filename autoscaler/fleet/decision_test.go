@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/tools/events"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
@@ -149,7 +151,7 @@ func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
 func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
 	fleet := &fleetdecide.FleetDecision{Asked: 3, Deferral: &fleetdecide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1, Pods: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
-	if got, want := summarize(d, fleet), "buy 1 small for 1 pod at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
+	if got, want := summarize(d, fleet, len(fleet.Plan.Unplaceable)), "buy 1 small for 1 pod at $0.10/h (bound $0.10/h); 2 pods wait for room that becomes free, which saves $0.012"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -172,11 +174,34 @@ func TestTheNumbersOfADecisionAgree(t *testing.T) {
 		t.Errorf("the purchase (-want +got):\n%s", diff)
 	}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{buy}, PricePerHour: "0.20", LowerBoundPerHour: "0.20"}
-	if got, want := summarize(d, fleet), "buy 2 small for 3 pods at $0.20/h (bound $0.20/h); 2 pods have room without new machines; 1 pod finds no machine"; got != want {
+	if got, want := summarize(d, fleet, len(fleet.Plan.Unplaceable)), "buy 2 small for 3 pods at $0.20/h (bound $0.20/h); 2 pods have room without new machines; 1 pod finds no machine"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if got := decidedPurchase(v1alpha1.FleetOrder{Flavor: "large", To: 1}, fleet); got.Pods != 0 || got.Reason != "" {
 		t.Errorf("a flavor that is not bought for pods: %+v", got)
+	}
+}
+
+// TestTheSummaryCountsThePodsThatItsEventCounts has a pod that no machine fits, and one that cannot be planned, beside one
+// for which a machine is bought.
+func TestTheSummaryCountsThePodsThatItsEventCounts(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	recorder := events.NewFakeRecorder(1000)
+	m.r.Events = recorder
+	device := testPod("device", 100, 1024, time.Hour)
+	device.Spec.Containers[0].Resources.Requests["example.com/device"] = resource.MustParse("1")
+	m.add(testPod("fits", 3000, 1024, time.Hour), testPod("huge", 300_000, 1024, time.Hour), device)
+	m.run(2*minute, "f")
+	if d := m.fleet("f").Status.LastDecision; d == nil || !strings.Contains(d.Summary, "; 2 pods find no machine") {
+		t.Errorf("the decision is %+v", d)
+	}
+	close(recorder.Events)
+	said := ""
+	for e := range recorder.Events {
+		said += e + "\n"
+	}
+	if !strings.Contains(said, "NoMachineFits 2 pods, the first is ") {
+		t.Errorf("the Events are\n%s", said)
 	}
 }
 
@@ -192,14 +217,14 @@ func TestAPurchaseThatALimitCutsIsForThePodsOfTheMachinesThatAreOrdered(t *testi
 		t.Errorf("%d machines for %d pods, want 2 for 2", buy.Count, buy.Pods)
 	}
 	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{buy}, PricePerHour: "0.20"}
-	if got, want := summarize(d, fleet), "buy 2 small for 2 pods at $0.20/h; this round orders no machine for 2 other pods"; got != want {
+	if got, want := summarize(d, fleet, len(fleet.Plan.Unplaceable)), "buy 2 small for 2 pods at $0.20/h; this round orders no machine for 2 other pods"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 
 func TestTheReasonOfOneReleaseIsNotThatOfOthers(t *testing.T) {
 	releases := []v1alpha1.DecidedRelease{{Node: "a", Reason: "it is empty"}, {Node: "b", Reason: "its only pod fits on another node"}, {Node: "c", Reason: "it is empty"}}
-	if got, want := summarize(&v1alpha1.FleetDecision{Releases: releases}, &fleetdecide.FleetDecision{}), "release a: it is empty; and for other reasons b, c"; got != want {
+	if got, want := summarize(&v1alpha1.FleetDecision{Releases: releases}, &fleetdecide.FleetDecision{}, 0), "release a: it is empty; and for other reasons b, c"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
@@ -214,7 +239,7 @@ func TestADecisionThatGivesManyMachinesBackNamesTheFirst(t *testing.T) {
 		5: "release n0, n1, n2, n3, n4: it is empty",
 		7: "release n0, n1, n2, n3, n4 and 2 more: it is empty",
 	} {
-		if got := summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}, &fleetdecide.FleetDecision{}); got != want {
+		if got := summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}, &fleetdecide.FleetDecision{}, 0); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

@@ -21,7 +21,7 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 		d := &v1alpha1.FleetDecision{Mode: mode, PricePerHour: "0.20", LowerBoundPerHour: bound}
 		d.Buys = []v1alpha1.DecidedPurchase{decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: 2}, fleet)}
 		change(fleet, d)
-		return summarize(d, fleet)
+		return summarize(d, fleet, len(fleet.Plan.Unplaceable))
 	}
 	whole := bought(v1alpha1.FleetAct, func(*fleetdecide.FleetDecision, *v1alpha1.FleetDecision) {})
 	observing := bought(v1alpha1.FleetObserve, func(*fleetdecide.FleetDecision, *v1alpha1.FleetDecision) {})
@@ -44,7 +44,7 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 		for i, reason := range reasons {
 			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: string(rune('a' + i)), Reason: reason})
 		}
-		return summarize(d, &fleetdecide.FleetDecision{})
+		return summarize(d, &fleetdecide.FleetDecision{}, 0)
 	}
 	reason := func(expected int) string {
 		fleet := &fleetdecide.FleetDecision{Expected: expected}
