@@ -22,8 +22,8 @@ func StartupTaint(key string) bool {
 	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/") || strings.HasPrefix(key, "ignore-taint.cluster-autoscaler.kubernetes.io/")
 }
 
-// stateTaint reports whether a taint describes a state that a node may enter at any time.
-func stateTaint(key string) bool {
+// StateTaint reports whether a taint describes a state that a node may enter at any time.
+func StateTaint(key string) bool {
 	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(key, "node.cluster.x-k8s.io/") || strings.HasPrefix(key, "status-taint.cluster-autoscaler.kubernetes.io/") ||
 		strings.HasPrefix(key, v1alpha1.GroupName+"/") || key == "DeletionCandidateOfClusterAutoscaler" || key == TaintToBeDeleted
@@ -39,7 +39,7 @@ func Starting(node *corev1.Node, lasting []corev1.Taint) []corev1.Taint {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule {
 			continue
 		}
-		if StartupTaint(t.Key) || !stateTaint(t.Key) && !HasTaint(lasting, t) {
+		if StartupTaint(t.Key) || !StateTaint(t.Key) && !HasTaint(lasting, t) {
 			found = append(found, *t)
 		}
 	}
@@ -56,7 +56,7 @@ func HasTaint(among []corev1.Taint, t *corev1.Taint) bool {
 func Lasting(node *corev1.Node) []corev1.Taint {
 	var all []corev1.Taint
 	for _, t := range node.Spec.Taints {
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && !StartupTaint(t.Key) && !stateTaint(t.Key) {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !StartupTaint(t.Key) && !StateTaint(t.Key) {
 			all = append(all, t)
 		}
 	}

@@ -355,11 +355,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 }
 
 // passing reports whether a taint describes a temporary condition of the node.
-func passing(t corev1.Taint) bool {
-	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
-		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
-		world.StartupTaint(t.Key) || t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == world.TaintToBeDeleted
-}
+func passing(t corev1.Taint) bool { return world.StateTaint(t.Key) || world.StartupTaint(t.Key) }
 
 func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {
 	if slices.ContainsFunc(taints, func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }) {

@@ -293,7 +293,7 @@ func TestLabelsAndTaintsOfNodesThatAreNotThereYet(t *testing.T) {
 	own := corev1.Taint{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}
 	node.Spec.Taints = []corev1.Taint{
 		own, {Key: "node.kubernetes.io/unschedulable", Effect: corev1.TaintEffectNoSchedule}, {Key: "node.cloudprovider.kubernetes.io/uninitialized"},
-		{Key: "node.cluster.x-k8s.io/uninitialized"}, {Key: "supercargo.dev/x"}, {Key: "DeletionCandidateOfClusterAutoscaler"}, {Key: "ToBeDeletedByClusterAutoscaler"},
+		{Key: "node.cluster.x-k8s.io/uninitialized"}, {Key: "supercargo.dev/x"}, {Key: "DeletionCandidateOfClusterAutoscaler"}, {Key: "ToBeDeletedByClusterAutoscaler"}, {Key: "status-taint.cluster-autoscaler.kubernetes.io/full"},
 	}
 	f = flavor(d, tmpl, node)
 	labels = map[string]string{
