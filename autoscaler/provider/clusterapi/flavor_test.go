@@ -309,7 +309,7 @@ func TestLabelsAndTaintsOfNodesThatAreNotThereYet(t *testing.T) {
 	if f.InstanceType != "m5.xlarge" {
 		t.Errorf("the instance type is %q", f.InstanceType)
 	}
-	if node.Labels["node.cluster.x-k8s.io/pool"] != "old" || len(node.Spec.Taints) != 7 {
+	if node.Labels["node.cluster.x-k8s.io/pool"] != "old" || len(node.Spec.Taints) != 8 {
 		t.Error("the node was modified")
 	}
 }
