@@ -88,8 +88,7 @@ func (b *observer) noteArchs(otherArchs map[string]bool) {
 			continue
 		}
 		why := "no node has that architecture"
-		switch n := len(b.images); {
-		case len(own) == 1 && n > 0:
+		if n := len(b.images); len(own) == 1 && n > 0 {
 			why = fmt.Sprintf("%s %s seen on %s only", plural.All(n, "image"), plural.Form(n, "was", "were"), own[0])
 		}
 		b.notef("Types of %s are left out: %s. --arch %s includes them.", arch, why, arch)
