@@ -59,11 +59,11 @@ func TestAReplayEndsWhenTheControlPlaneIsBehindForFourSeconds(t *testing.T) {
 	}
 }
 
-func TestAFleetIsBehindWhenMachinesTakeTwiceTheirTime(t *testing.T) {
+func TestAFleetIsBehindWhenMachinesTakeThreeTimesTheirTime(t *testing.T) {
 	for startup, want := range map[time.Duration]string{
 		0:                       "",
-		2900 * time.Millisecond: "",
-		3100 * time.Millisecond: "the control plane is behind the trace: machines are ready 1.6 s late",
+		4400 * time.Millisecond: "",
+		4600 * time.Millisecond: "the control plane is behind the trace: machines are ready 3.1 s late",
 	} {
 		m := newMonitor(&pace{slowdown: 1, most: 2})
 		got := ""
