@@ -39,7 +39,10 @@ func (r *run) lags(now time.Duration) (create, bind time.Duration) {
 		if !p.sent {
 			continue
 		}
-		if p.stay.Bound != report.Never {
+		switch {
+		case p.judged > 0: // it waits for room, not for the scheduler
+			bound = p.judged
+		case p.stay.Bound != report.Never:
 			bound = p.stay.Bound
 		}
 		binds = append(binds, max(0, bound-p.stay.Created))

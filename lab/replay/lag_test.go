@@ -61,6 +61,7 @@ func TestARunReportsHowFarTheClusterIsBehindTheTrace(t *testing.T) {
 			append(stream(50, 200*time.Millisecond, 100), trace.Pod{Item: packing.Item{Name: "huge", Arrival: time.Second, Runtime: time.Second, Size: packing.Size{MilliCPU: 5000}}}),
 			0, 0, [2]time.Duration{}, [2]time.Duration{},
 		},
+		{"pods that wait for room, as the scheduler has reported, do not wait for it", stream(50, 200*time.Millisecond, 5000), 0, 0, [2]time.Duration{}, [2]time.Duration{}},
 		{"a few pods that fit nowhere say nothing of the scheduler", stream(4, 200*time.Millisecond, 5000), 0, 0, [2]time.Duration{}, [2]time.Duration{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -91,8 +91,8 @@ type Progress struct {
 	// Zero for fewer than five pods.
 	CreateLag time.Duration
 	// BindLag is how long pods wait for the scheduler: the median time, of the same pods, from their
-	// first create call until they were bound, or until now. Zero for fewer than five pods. It includes
-	// waits for room.
+	// first create call until they were bound or reported as unschedulable, or until now. Zero for fewer
+	// than five pods. It does not include waits for room.
 	BindLag time.Duration
 }
 

@@ -28,7 +28,7 @@ import (
 )
 
 // cluster is a fake API server in virtual time, with a scheduler that at once binds every pod that
-// requests less than 1,000 milli-CPU.
+// requests less than 1,000 milli-CPU, and reports that the others are unschedulable.
 func cluster(ctx context.Context, t *testing.T) *fake.Clientset {
 	t.Helper()
 	return clusterThatBinds(ctx, t, 0)
@@ -50,7 +50,7 @@ func clusterThatBinds(ctx context.Context, t *testing.T, takes time.Duration) *f
 				return
 			case event := <-pods.ResultChan():
 				pod, ok := event.Object.(*corev1.Pod)
-				if !ok || pod.Spec.NodeName != "" || pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() >= 1000 {
+				if !ok || pod.Spec.NodeName != "" || len(pod.Status.Conditions) > 0 {
 					continue
 				}
 				select {
@@ -59,7 +59,11 @@ func clusterThatBinds(ctx context.Context, t *testing.T, takes time.Duration) *f
 					return
 				}
 				bound := pod.DeepCopy()
-				bound.Spec.NodeName = "node-1"
+				if pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() < 1000 {
+					bound.Spec.NodeName = "node-1"
+				} else {
+					bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+				}
 				_, _ = client.CoreV1().Pods("default").Update(ctx, bound, metav1.UpdateOptions{}) // it may be gone
 			}
 		}

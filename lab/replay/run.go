@@ -37,6 +37,7 @@ type pod struct {
 	sent     bool          // the first create call has been sent at stay.Created
 	created  bool          // known to have been created
 	since    time.Duration // when it was known to have been created
+	judged   time.Duration // when the scheduler reported that it has no room; 0 if it has not
 	restarts int
 	failed   bool // failed or deleted by another client, and to be created again once it is gone
 }
@@ -334,6 +335,9 @@ func (r *run) see(s sighting) {
 	}
 	p := &r.pods[i]
 	r.exists(p, s.at)
+	if s.unschedulable && p.judged == 0 {
+		p.judged = s.at.Sub(r.began)
+	}
 	if s.node != "" && p.stay.Bound == report.Never {
 		r.bound(i, s)
 	}

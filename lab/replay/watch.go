@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/plural"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // sighting is an event of the watch about a pod.
@@ -20,6 +21,9 @@ type sighting struct {
 	name string
 	at   time.Time
 	node string // empty: not bound
+
+	// unschedulable is whether the scheduler has reported that no node has room for the pod.
+	unschedulable bool
 
 	ended   bool // ended by itself or killed, but not deleted yet
 	failed  bool // ended without success
@@ -74,7 +78,8 @@ func (r *run) show(object any, removed bool) {
 		name: pod.Name, at: r.opts.Clock.Now(), node: pod.Spec.NodeName, removed: removed,
 		ended: class.Ended(pod), failed: pod.Status.Phase == corev1.PodFailed,
 	}
-	if s.node == "" && !s.ended && !s.removed {
+	_, s.unschedulable = world.Unschedulable(pod)
+	if s.node == "" && !s.ended && !s.removed && !s.unschedulable {
 		return
 	}
 	select {
