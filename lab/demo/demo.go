@@ -7,8 +7,8 @@
 // compressed time, package replay replays a trace, and package report computes the figures.
 //
 // Files in reading order: demo.go (input, Run, one replay), pace.go (when and how it is slowed down),
-// fleet.go (the part on a fleet), consolidation.go (the part in which pods move), document.go (output), progress.go (progress
-// messages).
+// fleet.go (the part on a fleet), consolidation.go (the part in which pods move), document.go
+// (output), progress.go (progress messages).
 package demo
 
 import (
@@ -110,12 +110,12 @@ func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) 
 	if err != nil {
 		return nil, err
 	}
+	doc.Speed = p.speed()
 	if in.Fleet != nil {
 		if doc.Fleet, err = replayFleet(ctx, in, p, doc.Cluster.DollarsPerHour, progress); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
-	doc.Slowdown, doc.LagSeconds = p.slowdown, p.lag.Seconds()
 	doc.WallSeconds = time.Since(began).Seconds()
 	return doc, nil
 }

@@ -21,13 +21,19 @@ type Document struct {
 	Profiles []Outcome `json:"profiles"`
 	// Fleet is the result of the part on a fleet, or nil if it was skipped.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// Slowdown is how many times as long the last replay took as requested, because the control plane did
-	// not keep up with a shorter one; 1 if it did. Times are divided by it. LagSeconds is the greatest lag
-	// of the control plane at the lowest speed, if it did not keep up even then; else 0.
-	Slowdown   float64 `json:"slowdown"`
-	LagSeconds float64 `json:"lagSeconds"`
+	// Speed is that of the profiles; Fleet has its own.
+	Speed
 	// WallSeconds is the duration of the whole demo.
 	WallSeconds float64 `json:"wallSeconds"`
+}
+
+// Speed is how fast a part was replayed.
+type Speed struct {
+	// Slowdown is how many times as long the part took as requested, because the control plane did not
+	// keep up with a shorter one; 1 if it did. Times are divided by it. LagSeconds is the greatest lag of
+	// the control plane at the lowest speed, if it did not keep up even then; else 0.
+	Slowdown   float64 `json:"slowdown"`
+	LagSeconds float64 `json:"lagSeconds"`
 }
 
 // Trace describes the pods that were replayed.
@@ -164,23 +170,20 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were released at once. Times are those of the replay."); err != nil {
 		return err
 	}
-	if d.Fleet != nil {
-		if err := d.Fleet.write(w); err != nil {
-			return err
-		}
+	if _, err := io.WriteString(w, d.Speed.text()); err != nil || d.Fleet == nil {
+		return err
 	}
-	_, err := io.WriteString(w, d.speed())
-	return err
+	return d.Fleet.write(w)
 }
 
-// speed describes how far the control plane was behind; empty if it was not.
-func (d *Document) speed() string {
+// text describes how far the control plane was behind; empty if it was not.
+func (s Speed) text() string {
 	var text string
-	if d.Slowdown > 1 {
-		text = fmt.Sprintf("\nThis computer did not keep up with the trace: it was replayed at 1/%g of the speed, and the times above are divided by %[1]g.\n", d.Slowdown)
+	if s.Slowdown > 1 {
+		text = fmt.Sprintf("This computer did not keep up with the trace: it was replayed at 1/%g of the speed, and the times above are divided by %[1]g.\n", s.Slowdown)
 	}
-	if d.LagSeconds > 0 {
-		text += fmt.Sprintf("The control plane was still up to %.1f s behind, so the figures depend on this computer: use a longer --duration, or stop other programs.\n", d.LagSeconds)
+	if s.LagSeconds > 0 {
+		text += fmt.Sprintf("The control plane was still up to %.1f s behind, so these figures depend on this computer: use a longer --duration, or stop other programs.\n", s.LagSeconds)
 	}
 	return text
 }
@@ -253,7 +256,7 @@ func (r *Fleet) write(w io.Writer) error {
 		plural.Count(r.PodsBound, "pod"), r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
 	fmt.Fprintf(w, "%s at the peak, of each flavor at most %s.\n", plural.Count(r.MachinesPeak, "machine"), strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
-	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
+	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n%s", r.ShrinkSeconds, r.LastDecision, r.Speed.text())
 	if err != nil || r.Consolidation == nil {
 		return err
 	}

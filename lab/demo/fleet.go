@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,7 @@ const (
 
 // Fleet is the result of a fleet that buys and releases machines.
 type Fleet struct {
+	Speed
 	WindowSeconds  float64 `json:"windowSeconds"`
 	Scale          Scale   `json:"scale"`
 	PodsBound      int     `json:"podsBound"`
@@ -83,7 +85,7 @@ func replayFleet(ctx context.Context, in *Input, p *pace, fixed float64, progres
 			continue
 		}
 		if result != nil {
-			result.FixedDollarsPerHour = fixed
+			result.FixedDollarsPerHour, result.Speed = fixed, p.speed()
 		}
 		return result, err
 	}
@@ -121,7 +123,7 @@ func replayFleetAt(ctx context.Context, in *Input, p *pace, progress *Progress) 
 	}
 	watch, m := watchFleet(ctx, control, c), newMonitor(p)
 	replayed, err := replayProfile(ctx, control, in, "fleet", config, scale, p.slow(in.Fleet.Duration), progress, func(now replay.Progress) *behind {
-		return m.observe(now.Elapsed, fleetReadings(now, watch.startup.mean(), p.slow(lag)))
+		return m.observe(now.Elapsed, fleetReadings(now, time.Duration(watch.startup.Load()), p.slow(lag)))
 	})
 	watch.end()
 	if err != nil {
@@ -177,8 +179,9 @@ type fleetWatch struct {
 	peaks  map[string]int
 	nodes  map[string]corev1.Node
 	last   string
-	// startup is what the fleet has measured so far.
-	startup startup
+	// startup is the mean time, in nanoseconds, from the order of a machine until it is ready, as far as
+	// the fleet has measured it.
+	startup atomic.Int64
 }
 
 func watchFleet(ctx context.Context, p *playground.Playground, c client.Client) *fleetWatch {

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"supercargo.dev/supercargo/lab/replay"
@@ -34,6 +33,13 @@ func (p *pace) slow(d time.Duration) time.Duration { return time.Duration(float6
 
 // full returns a time of the present speed at the full one.
 func (p *pace) full(d time.Duration) time.Duration { return time.Duration(float64(d) / p.slowdown) }
+
+// speed returns the speed and the lag of the part that has ended, for its result. The next part has no lag so far.
+func (p *pace) speed() Speed {
+	s := Speed{p.slowdown, p.lag.Seconds()}
+	p.lag = 0
+	return s
+}
 
 // slower reports whether a lower speed is left, and changes to it.
 func (p *pace) slower() bool {
@@ -107,9 +113,3 @@ func (m *monitor) observe(elapsed time.Duration, readings []reading) *behind {
 	}
 	return nil
 }
-
-// startup is the mean time from the order of a machine until it is ready, as the fleet measures it. It is safe for
-// concurrent use.
-type startup struct{ atomic.Int64 }
-
-func (s *startup) mean() time.Duration { return time.Duration(s.Load()) }

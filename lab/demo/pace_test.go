@@ -121,7 +121,7 @@ func TestADocumentSaysWhetherTheComputerKeptUp(t *testing.T) {
 	}{
 		{1, 0, "", "keep up"},
 		{2, 0, "it was replayed at 1/2 of the speed, and the times above are divided by 2.", "still"},
-		{1, 0.5, "The control plane was still up to 0.5 s behind, so the figures depend on this computer", "did not keep up"},
+		{1, 0.5, "The control plane was still up to 0.5 s behind, so these figures depend on this computer", "did not keep up"},
 		{8, 1.25, "was still up to 1.2 s behind", "at full"},
 	} {
 		doc := example(t)
@@ -133,5 +133,26 @@ func TestADocumentSaysWhetherTheComputerKeptUp(t *testing.T) {
 		if !strings.Contains(out.String(), tc.want) || strings.Contains(out.String(), tc.not) {
 			t.Errorf("slowed down to 1/%g and %g s behind, it says\n%s\nwant %q and no %q", tc.slowdown, tc.lag, out.String(), tc.want, tc.not)
 		}
+	}
+}
+
+// TestEachPartSaysItsOwnSpeed has a fleet that alone was slowed down, and a part after it whose times are not divided.
+func TestEachPartSaysItsOwnSpeed(t *testing.T) {
+	doc := example(t)
+	p := &pace{slowdown: 1, most: 2, lag: time.Second}
+	doc.Speed = p.speed()
+	p.slower()
+	doc.Fleet = &Fleet{Speed: p.speed(), Consolidation: newConsolidation([]ConsolidationPoint{{Machines: 3}}, nil, 0)}
+	if doc.Speed != (Speed{1, 1}) || doc.Fleet.Speed != (Speed{2, 0}) {
+		t.Errorf("the speeds are %v and %v", doc.Speed, doc.Fleet.Speed)
+	}
+	var out strings.Builder
+	if err := doc.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	const slow = "it was replayed at 1/2 of the speed"
+	at := strings.Index(out.String(), slow)
+	if strings.Count(out.String(), slow) != 1 || at < strings.Index(out.String(), "buys and releases") || at > strings.Index(out.String(), "moves the others together") {
+		t.Errorf("it says\n%s", out.String())
 	}
 }

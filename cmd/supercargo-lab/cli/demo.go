@@ -222,7 +222,7 @@ func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 }
 
 // demoScheduler returns the configuration of a profile. path, if not empty, is a file that replaces Supercargo's
-// configuration, whatever the speed.
+// configuration, at any speed.
 func demoScheduler(profile, path string) (demo.SchedulerConfig, error) {
 	switch {
 	case profile == stockProfile:
