@@ -170,7 +170,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were released at once. Times are those of the replay."); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(w, d.Speed.text()); err != nil || d.Fleet == nil {
+	if _, err := io.WriteString(w, d.text()); err != nil || d.Fleet == nil {
 		return err
 	}
 	return d.Fleet.write(w)
@@ -256,7 +256,7 @@ func (r *Fleet) write(w io.Writer) error {
 		plural.Count(r.PodsBound, "pod"), r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
 	fmt.Fprintf(w, "%s at the peak, of each flavor at most %s.\n", plural.Count(r.MachinesPeak, "machine"), strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
-	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n%s", r.ShrinkSeconds, r.LastDecision, r.Speed.text())
+	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n%s", r.ShrinkSeconds, r.LastDecision, r.text())
 	if err != nil || r.Consolidation == nil {
 		return err
 	}
