@@ -37,13 +37,14 @@ for program in autoscaler descheduler; do
 	mkdir -p "observe/$program"
 	part observe $program observe/$program rbac deployment service disruption
 done
+part observe descheduler observe/descheduler consolidation
 part observe network observe/network policies
 part network network network policies
 part false autoscaler autoscaler rbac deployment service disruption
 part false openstack openstack rbac
 part false catalogue catalogue rbac
 part false workers workers rbac
-part false descheduler descheduler rbac policy deployment service disruption
+part false descheduler descheduler rbac policy consolidation deployment service disruption
 part false evictions evictions/base rbac webhook deployment disruption
 part false agent agent namespace rbac policy daemonset
 part false meter meter namespace rbac daemonset

@@ -21,6 +21,11 @@ var SchedulerConfig []byte
 //go:embed scheduler/config/in-order.yaml
 var InOrderSchedulerConfig []byte
 
+// Consolidation is the object in whose status the descheduler reports, as YAML.
+//
+//go:embed descheduler/consolidation.yaml
+var Consolidation []byte
+
 // EvictionWebhook registers the webhook that turns evictions into
 // Migrations, and the Service that it calls it by, as YAML.
 //

@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 // AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &NodeFleet{}, &NodeFleetList{}, &Migration{}, &MigrationList{}, &MachineProfile{}, &MachineProfileList{},
-		&ReplicaPolicy{}, &ReplicaPolicyList{}, &WorkerPool{}, &WorkerPoolList{})
+		&ReplicaPolicy{}, &ReplicaPolicyList{}, &WorkerPool{}, &WorkerPoolList{}, &Consolidation{}, &ConsolidationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -5,18 +5,18 @@ import (
 	"io"
 	"strings"
 
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Consolidation prints the last decisions of the descheduler about nodes.
-func Consolidation(w io.Writer, d *report.Decision) error {
+func Consolidation(w io.Writer, d *v1alpha1.ConsolidationStatus) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Consolidation, mode %s, policy %s, as of %s\n", d.Mode, d.Policy, d.Time.UTC().Format("2006-01-02 15:04:05"))
 	if d.Paused != "" {
 		fmt.Fprintln(&b, d.Paused)
 	}
-	fmt.Fprintf(&b, "%s; those that are not emptied cost $%s/h, and $%s/h after all decisions are carried out\n", plural.Count(d.Nodes, "node"), d.DollarsPerHour, d.ExpectedDollarsPerHour)
+	fmt.Fprintf(&b, "%s; those that are not emptied cost $%s/h, and $%s/h after all decisions are carried out\n", plural.Count(int(d.Nodes), "node"), d.DollarsPerHour, d.ExpectedDollarsPerHour)
 	if len(d.Emptying) > 0 {
 		fmt.Fprintf(&b, "Being emptied: %s\n", strings.Join(d.Emptying, ", "))
 	}

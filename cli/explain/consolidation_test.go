@@ -9,19 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 )
 
 func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	var got strings.Builder
-	err := Consolidation(&got, &report.Decision{
-		Time: at, Mode: "Act", Policy: "CostAware", DollarsPerHour: "0.30", ExpectedDollarsPerHour: "0.10", Nodes: 3,
+	err := Consolidation(&got, &v1alpha1.ConsolidationStatus{
+		Time: &at, Mode: "Act", Policy: "CostAware", DollarsPerHour: "0.30", ExpectedDollarsPerHour: "0.10", Nodes: 3,
 		Emptying: []string{"b"}, Emptied: []string{"c"}, Omitted: 2,
-		Drains: []report.Drain{{Node: "b", Time: at, Reason: "it is dear", Pods: []report.Move{
+		Drains: []v1alpha1.ConsolidationDrain{{Node: "b", Time: at, Reason: "it is dear", Pods: []v1alpha1.ConsolidationMove{
 			{Pod: "jobs/p", Method: "migrate", Target: "a", Reason: "cheapest"}, {Pod: "jobs/q", Method: "wait"},
 		}}},
-		Energy: []report.Transfer{{Time: at, Pod: "jobs/r", From: "a", Target: "d", Method: "Checkpoint", Reason: "jobs/r scores 90"}},
+		Energy: []v1alpha1.EnergyMove{{Time: at, Pod: "jobs/r", From: "a", Target: "d", Method: "Checkpoint", Reason: "jobs/r scores 90"}},
 		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it receives pods of other nodes"}},
 	})
 	want := strings.TrimPrefix(`

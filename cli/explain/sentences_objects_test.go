@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
@@ -170,14 +169,14 @@ func aboutOthersObjects(t *testing.T) []sentences.Case {
 		m := o.Spec.Models
 		m.Governor, m.Governors = "schedutil", []v1alpha1.GovernorModels{{Governor: "powersave", Energy: *m.Energy.DeepCopy(), Runtime: m.Runtime}}
 	})
-	decision := func(change ...func(*report.Decision)) string {
+	decision := func(change ...func(*v1alpha1.ConsolidationStatus)) string {
 		t.Helper()
-		return changed(t, Consolidation, &report.Decision{Nodes: 1}, change...)
+		return changed(t, Consolidation, &v1alpha1.ConsolidationStatus{Nodes: 1, Time: &at}, change...)
 	}
 	drains := func(target string) string {
 		t.Helper()
-		return decision(func(d *report.Decision) {
-			d.Drains = []report.Drain{{Node: "b", Reason: "it is dear", Pods: []report.Move{{Pod: "p", Method: "evict", Target: target}}}}
+		return decision(func(d *v1alpha1.ConsolidationStatus) {
+			d.Drains = []v1alpha1.ConsolidationDrain{{Node: "b", Reason: "it is dear", Pods: []v1alpha1.ConsolidationMove{{Pod: "p", Method: "evict", Target: target}}}}
 		})
 	}
 	idle := decision()
@@ -196,15 +195,15 @@ func aboutOthersObjects(t *testing.T) []sentences.Case {
 
 		{"Consolidation, mode %s, policy %s, as of %s\n", idle, plain},
 		{"%s; those that are not emptied cost $%s/h, and $%s/h after all decisions are carried out\n", idle, plain},
-		{"Being emptied: %s\n", decision(func(d *report.Decision) { d.Emptying = []string{"b"} }), idle},
+		{"Being emptied: %s\n", decision(func(d *v1alpha1.ConsolidationStatus) { d.Emptying = []string{"b"} }), idle},
 		{"\n%s, chosen at %s: %s\n", drains(""), idle},
 		{" (room on %s)", drains("a"), drains("")},
-		{"\nPods that are better suited to other machines, as of %s:\n", decision(func(d *report.Decision) { d.Energy = []report.Transfer{{}} }), idle},
-		{"  %-10s %s from %s to %s: %s\n", decision(func(d *report.Decision) {
-			d.Energy = []report.Transfer{{Method: "Checkpoint", Pod: "p", From: "a", Target: "b"}}
+		{"\nPods that are better suited to other machines, as of %s:\n", decision(func(d *v1alpha1.ConsolidationStatus) { d.Energy = []v1alpha1.EnergyMove{{}} }), idle},
+		{"  %-10s %s from %s to %s: %s\n", decision(func(d *v1alpha1.ConsolidationStatus) {
+			d.Energy = []v1alpha1.EnergyMove{{Method: "Checkpoint", Pod: "p", From: "a", Target: "b"}}
 		}), idle},
-		{"\nNodes that are kept:\n", decision(func(d *report.Decision) { d.Kept = []v1alpha1.Rejection{{Name: "a"}} }), idle},
-		{"%d more are not listed\n", decision(func(d *report.Decision) { d.Omitted = 1 }), idle},
+		{"\nNodes that are kept:\n", decision(func(d *v1alpha1.ConsolidationStatus) { d.Kept = []v1alpha1.Rejection{{Name: "a"}} }), idle},
+		{"%d more are not listed\n", decision(func(d *v1alpha1.ConsolidationStatus) { d.Omitted = 1 }), idle},
 	}
 }
 

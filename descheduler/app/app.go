@@ -189,9 +189,6 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Consolidation.StatusNamespace == "" {
-		o.Consolidation.StatusNamespace = o.Namespace()
-	}
 	mv, err := consolidation.New(consolidation.Mover{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
 		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0,

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -71,8 +70,6 @@ type Config struct {
 	CPUHour, GiBHour float64
 	// Bandwidth is the expected bandwidth of checkpoint transfers, in bits per second.
 	Bandwidth int64
-	// StatusNamespace is the namespace of the ConfigMap with the last decision; empty for none.
-	StatusNamespace string
 	// Energy configures the moves of single pods to machines that suit them better.
 	Energy Energy
 }
@@ -125,7 +122,6 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.CPUHour, "default-price-per-cpu-hour", c.CPUHour, "`dollars` per CPU and hour, for nodes without the annotation supercargo.dev/price-per-hour")
 	flags.Float64Var(&c.GiBHour, "default-price-per-gib-hour", c.GiBHour, "`dollars` per GiB of memory and hour, for nodes without that annotation")
 	flags.Int64Var(&c.Bandwidth, "migration-bandwidth", c.Bandwidth, "expected bandwidth of checkpoint transfers, in `bits` per second")
-	flags.StringVar(&c.StatusNamespace, "consolidation-status-namespace", c.StatusNamespace, "`namespace` of the ConfigMap "+report.Name+" with the last decision (default: --leader-elect-namespace, else that of the pod)")
 	c.Energy.addFlags(flags)
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
 	"supercargo.dev/supercargo/energy/tariff"
@@ -132,25 +133,28 @@ func migrates(s drain.Step) bool { return s.Do == drain.Migrate || s.Do == drain
 func (r *round) decideTransfers(transfers []moves.Transfer) {
 	d := r.memory.decision
 	if d == nil {
-		d = &report.Decision{Time: metav1.NewTime(r.now), Mode: string(r.Config.Mode), Policy: string(r.Config.Policy), Nodes: len(r.state.Nodes)}
+		d = &v1alpha1.ConsolidationStatus{Time: new(metav1.NewTime(r.now)), Mode: string(r.Config.Mode), Policy: string(r.Config.Policy), Nodes: int32(len(r.state.Nodes))}
 		r.memory.decision = d
 	}
 	d.Energy = nil
 	for i := range transfers {
 		t := &transfers[i]
-		decided := report.Transfer{
-			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: string(methodOf(t)),
-			Joules: t.Joules, SoonerSeconds: t.Sooner.Seconds(), Reason: clip.Bytes(t.Reason, mostText),
+		decided := v1alpha1.EnergyMove{
+			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: methodOf(t),
+			Joules: int64(math.Round(t.Joules)), SoonerSeconds: int64(t.Sooner.Round(time.Second) / time.Second), Reason: clip.Bytes(t.Reason, mostText),
 		}
 		switch {
 		case t.Priced && r.tariff.Unit() == tariff.Grams:
-			decided.CO2Grams = &t.Saves
+			decided.CO2Grams = saved(t.Saves)
 		case t.Priced:
-			decided.Dollars = &t.Saves
+			decided.Dollars = saved(t.Saves)
 		}
 		d.Energy = append(d.Energy, decided)
 	}
 }
+
+// saved formats an expected saving, in dollars or grams, with six decimals.
+func saved(amount float64) string { return strconv.FormatFloat(amount, 'f', 6, 64) }
 
 func methodOf(t *moves.Transfer) v1alpha1.MigrationMethod {
 	if t.Method == cluster.Migrate {

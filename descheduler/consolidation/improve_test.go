@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
@@ -178,7 +177,7 @@ func TestPodsThatTheDecisionDoesNotListAreCounted(t *testing.T) {
 			objects = append(objects, roomy(o))
 		}
 	}
-	for i := range report.MostListed + more {
+	for i := range mostListed + more {
 		objects = append(objects, newPod(fmt.Sprintf("p%d", i), "a", "10m", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("16Mi")
 		}))
@@ -192,20 +191,16 @@ func TestPodsThatTheDecisionDoesNotListAreCounted(t *testing.T) {
 		p.mover.Profiles = true
 		p.run(3 * time.Minute)
 		d := p.decision()
-		if len(d.Energy) != report.MostListed || d.Omitted != more {
-			t.Errorf("mode %s: %d pods are listed and %d omitted, want %d and %d", mode, len(d.Energy), d.Omitted, report.MostListed, more)
+		if len(d.Energy) != mostListed || d.Omitted != more {
+			t.Errorf("mode %s: %d pods are listed and %d omitted, want %d and %d", mode, len(d.Energy), d.Omitted, mostListed, more)
 		}
 	}
 }
 
-// decision returns the decision in the ConfigMap.
-func (p *play) decision() *report.Decision {
+// decision returns the decision in the status of the Consolidation.
+func (p *play) decision() *v1alpha1.ConsolidationStatus {
 	p.t.Helper()
-	var object corev1.ConfigMap
-	testapi.Get(p.t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: report.Name}, &object)
-	d, err := report.Read(&object)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return d
+	var object v1alpha1.Consolidation
+	testapi.Get(p.t, p.client, client.ObjectKey{Name: v1alpha1.ConsolidationName}, &object)
+	return &object.Status
 }

@@ -35,7 +35,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/tarifffile"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/pause"
@@ -79,7 +78,7 @@ type memory struct {
 	// spared holds the back-off of nodes that could not be emptied.
 	spared map[string]spared
 	// decision is the last one.
-	decision *report.Decision
+	decision *v1alpha1.ConsolidationStatus
 	// reported is when each Event was last created.
 	reported map[reported]time.Time
 	// next is when the next consolidation plan is due, and improves the next decision about

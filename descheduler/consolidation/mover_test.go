@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -40,9 +39,10 @@ func newPlay(t *testing.T, change func(*Config), objects ...client.Object) *play
 	t.Helper()
 	p := &play{t: t, clock: clocktesting.NewFakeClock(noon), events: events.NewFakeRecorder(1000)}
 	p.client = fake.NewClientBuilder().WithScheme(fixtures.Scheme()).WithObjects(objects...).
+		WithObjects(&v1alpha1.Consolidation{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConsolidationName}}).WithStatusSubresource(&v1alpha1.Consolidation{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	c := Defaults()
-	c.Mode, c.StatusNamespace = Act, "supercargo-system"
+	c.Mode = Act
 	c.After, c.QueueEmpty, c.Residence = time.Minute, time.Minute, time.Minute
 	if change != nil {
 		change(&c)
@@ -346,15 +346,24 @@ func TestNoMoreNodesAreEmptiedAtOnceThanMayBe(t *testing.T) {
 	}
 }
 
+// TestNodesAreEmptiedThoughNobodyCanReadTheDecision has no Consolidation.
+func TestNodesAreEmptiedThoughNobodyCanReadTheDecision(t *testing.T) {
+	p := newPlay(t, nil, halfEmpty()...)
+	testapi.Delete(t, p.client, &v1alpha1.Consolidation{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConsolidationName}})
+	p.run(3 * time.Minute)
+	if p.cordoned()["b"] == "" {
+		t.Errorf("cordoned are %v, want b", p.cordoned())
+	}
+	var all v1alpha1.ConsolidationList
+	if testapi.List(t, p.client, &all); len(all.Items) != 0 {
+		t.Errorf("the descheduler has created %v", all.Items)
+	}
+}
+
 func TestTheDecisionIsRecorded(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(3 * time.Minute)
-	var object corev1.ConfigMap
-	testapi.Get(t, p.client, client.ObjectKey{Namespace: "supercargo-system", Name: report.Name}, &object)
-	d, err := report.Read(&object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := p.decision()
 	if len(d.Drains) != 1 || d.Drains[0].Node != "b" || d.Drains[0].SavesDollars == "" || len(d.Drains[0].Pods) != 1 || d.Drains[0].Pods[0].Method != "migrate" {
 		t.Errorf("the drains are %+v", d.Drains)
 	}

@@ -2,6 +2,7 @@ package consolidation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,14 +10,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -65,8 +67,8 @@ func (r *round) paid() (sum int64) {
 
 // decide records the decision. The one in memory has all entries of its lists, since a later one takes over lists of it.
 func (r *round) decide(plan cluster.Plan) {
-	d := &report.Decision{
-		Time: metav1.NewTime(r.now), Mode: string(r.Config.Mode), Policy: string(r.Config.Policy), Nodes: len(r.state.Nodes),
+	d := &v1alpha1.ConsolidationStatus{
+		Time: new(metav1.NewTime(r.now)), Mode: string(r.Config.Mode), Policy: string(r.Config.Policy), Nodes: int32(len(r.state.Nodes)),
 		Emptying: r.draining, Emptied: r.emptied, DollarsPerHour: dollars.Format(r.paid()),
 	}
 	if r.DryRun || r.paused.Paused {
@@ -108,15 +110,15 @@ func (r *round) decide(plan cluster.Plan) {
 	r.memory.decision = d
 }
 
-func (r *round) decided(drain *cluster.Drain) report.Drain {
-	d := report.Drain{
+func (r *round) decided(drain *cluster.Drain) v1alpha1.ConsolidationDrain {
+	d := v1alpha1.ConsolidationDrain{
 		Node: drain.Node, Time: metav1.NewTime(r.now), Reason: clip.Bytes(drain.Reason, mostText), UntilSeconds: int64(drain.Until / time.Second),
 	}
 	if drain.Saves != 0 || drain.Costs != 0 {
 		d.SavesDollars, d.CostsDollars = dollars.Format(drain.Saves), dollars.Format(drain.Costs)
 	}
 	for _, m := range drain.Moves {
-		d.Pods = append(d.Pods, report.Move{Pod: m.Pod, Method: m.Method.String(), Target: m.Target, Reason: clip.Bytes(m.Reason, mostText)})
+		d.Pods = append(d.Pods, v1alpha1.ConsolidationMove{Pod: m.Pod, Method: m.Method.String(), Target: m.Target, Reason: clip.Bytes(m.Reason, mostText)})
 	}
 	return d
 }
@@ -131,19 +133,49 @@ func (r *round) publish() {
 	metricDollars.Set(float64(r.paid()) / 1e6)
 }
 
-// report writes the decision to the ConfigMap. It only logs a failed write, because nothing
-// depends on it.
+// report writes the decision to the status of the Consolidation. It only logs a failed write, because nothing depends on it.
 func (r *round) report(ctx context.Context) error {
-	if r.Config.StatusNamespace == "" || r.DryRun {
+	if r.DryRun {
 		return nil
 	}
-	data, err := r.memory.decision.Data()
+	text, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": cut(*r.memory.decision)}})
 	if err != nil {
-		return err
+		return fmt.Errorf("encode the decision: %w", err)
 	}
-	object := applycorev1.ConfigMap(report.Name, r.Config.StatusNamespace).WithData(data)
-	if err := r.Client.Apply(ctx, object, client.FieldOwner("supercargo-descheduler"), client.ForceOwnership); err != nil {
-		log.FromContext(ctx).Error(err, "Failed to write the decision to its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+report.Name)
+	object := &v1alpha1.Consolidation{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConsolidationName}}
+	switch err := r.Client.Status().Patch(ctx, object, client.RawPatch(types.JSONPatchType, text)); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		log.FromContext(ctx).Error(err, "The last decision cannot be reported: install the kinds, and create the Consolidation as the manifests of the descheduler do",
+			"consolidation", object.Name)
+	case err != nil:
+		log.FromContext(ctx).Error(err, "Failed to write the decision to the status of the Consolidation", "consolidation", object.Name)
 	}
 	return nil
+}
+
+// mostListed is the maximum length of a list in the status. All drains together list as many pods, since an object in etcd
+// must be small.
+const mostListed = 200
+
+// cut returns a decision with the first mostListed entries of each list, and in Omitted the number of the others. It does not
+// change the lists of its argument.
+func cut(d v1alpha1.ConsolidationStatus) v1alpha1.ConsolidationStatus {
+	d.Omitted = 0
+	d.Emptying, d.Emptied = head(d.Emptying, mostListed, &d.Omitted), head(d.Emptied, mostListed, &d.Omitted)
+	d.Kept, d.Energy = head(d.Kept, mostListed, &d.Omitted), head(d.Energy, mostListed, &d.Omitted)
+	d.Drains = slices.Clone(head(d.Drains, mostListed, &d.Omitted))
+	room := mostListed
+	for i := range d.Drains {
+		pods := head(d.Drains[i].Pods, room, &d.Omitted)
+		d.Drains[i].Pods = pods
+		room -= len(pods)
+	}
+	return d
+}
+
+// head returns the first n entries of a list, and adds the number of the others to omitted.
+func head[E any](list []E, n int, omitted *int32) []E {
+	n = min(len(list), n)
+	*omitted += int32(len(list) - n)
+	return list[:n]
 }

@@ -104,7 +104,8 @@ func TestEachSentenceOfConsolidationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *tes
 	}, map[string]string{
 		"Would drain a node": "a line of the log", "Would move a pod to a machine that suits it better": "a line of the log", "Ignored a MachineProfile": "a line of the log",
 		"The tariff is not usable; energy has the same weight in all zones until it is": "a line of the log", "Energy is weighted by the tariff": "a line of the log",
-		"Failed to write the decision to its ConfigMap":   "a line of the log",
+		"Failed to write the decision to the status of the Consolidation":                                                              "a line of the log",
+		"The last decision cannot be reported: install the kinds, and create the Consolidation as the manifests of the descheduler do": "a line of the log",
 		"it has not been on its node for %v":              "the reason of a step that waits, which is not said",
 		"it belongs to the control plane":                 "why a node is left out, which is not said",
 		"--consolidation-node-selector does not match it": "the same", " is draining it": "the same", "it belongs to NodeFleet ": "the same",

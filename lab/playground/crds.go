@@ -15,14 +15,21 @@ import (
 	"supercargo.dev/supercargo/manifests"
 )
 
-// InstallCRDs applies the CustomResourceDefinitions of Supercargo and waits until all of them are
-// served.
+// InstallCRDs applies the CustomResourceDefinitions of Supercargo, waits until all of them are
+// served, and creates the object in whose status the descheduler reports.
 func (p *Playground) InstallCRDs(ctx context.Context) error {
 	definitions, err := supercargoCRDs()
 	if err != nil {
 		return err
 	}
-	return p.InstallDefinitions(ctx, definitions)
+	if err := p.InstallDefinitions(ctx, definitions); err != nil {
+		return err
+	}
+	report, err := ParseManifests("manifests/descheduler/consolidation.yaml", bytes.NewReader(manifests.Consolidation))
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, report)
 }
 
 // supercargoCRDs reads the CustomResourceDefinitions of Supercargo.

@@ -32,7 +32,6 @@ var pure = []string{
 	"cli/planfile",
 	"descheduler/agent/agentdecide",
 	"descheduler/checkpoint/terms",
-	"descheduler/consolidation/report",
 	"descheduler/eviction/evictiondecide",
 	"descheduler/migration/migrationdecide",
 	"descheduler/migration/podedit",

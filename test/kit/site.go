@@ -129,6 +129,7 @@ func (s *Site) define(ctx context.Context) error {
 		var errs []error
 		for _, list := range []client.ObjectList{
 			&v1alpha1.MachineProfileList{}, &v1alpha1.MigrationList{}, &v1alpha1.NodeFleetList{}, &v1alpha1.ReplicaPolicyList{}, &v1alpha1.WorkerPoolList{},
+			&v1alpha1.ConsolidationList{},
 		} {
 			errs = append(errs, s.Client.List(ctx, list))
 		}

@@ -76,7 +76,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/audit/role.yaml":                              1,
 		"../../manifests/dashboard/role.yaml":                          1,
 		"../../manifests/autoscaler/deployment.yaml":                   1,
-		"../../manifests/descheduler/rbac.yaml":                        9,
+		"../../manifests/descheduler/rbac.yaml":                        8,
+		"../../manifests/descheduler/consolidation.yaml":               1,
 		"../../manifests/descheduler/policy.yaml":                      4,
 		"../../manifests/descheduler/deployment.yaml":                  1,
 		"../../manifests/agent/namespace.yaml":                         1,
@@ -205,7 +206,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "update poddisruptionbudgets/status", "patch migrations", "delete migrations", "patch migrations/status",
 			"create migrations", "create pods/eviction", "patch nodes", "create configmaps", "patch configmaps",
-			"create machineprofiles", "patch machineprofiles", "patch machineprofiles/status", "create jobs", "delete jobs",
+			"create machineprofiles", "patch machineprofiles", "patch machineprofiles/status", "patch consolidations/status", "create jobs", "delete jobs",
 		}, leads...),
 	} {
 		if diff := cmp.Diff(set(want), written(t, file)); diff != "" {

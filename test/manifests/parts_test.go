@@ -69,8 +69,8 @@ func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
 			}
 		}
 	}
-	if kinds != 10 || namespaces != 8 {
-		t.Errorf("found %d kinds and %d namespaces, want each of 5 kinds twice, and 8", kinds, namespaces)
+	if kinds != 12 || namespaces != 8 {
+		t.Errorf("found %d kinds and %d namespaces, want each of 6 kinds twice, and 8", kinds, namespaces)
 	}
 }
 

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/cmd/internal/command"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/energy/score"
 )
 
@@ -232,33 +231,23 @@ func explainable(ctx context.Context, cluster *command.ClusterFlags, args []stri
 	return names
 }
 
-// deschedulerNamespace is the descheduler's namespace in the manifests.
-const deschedulerNamespace = "supercargo-system"
-
 // explainConsolidation prints the last decision of the descheduler about nodes.
 func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) error {
 	c, err := flags.cluster.Client()
 	if err != nil {
 		return err
 	}
-	namespace := flags.cluster.Namespace() // ignores the namespace of the kubeconfig
-	if namespace == "" {
-		namespace = deschedulerNamespace
-	}
-	var object corev1.ConfigMap
-	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: report.Name}, &object); {
-	case apierrors.IsNotFound(err), err == nil && len(object.Data) == 0: // the manifests create it empty
-		return fmt.Errorf("there is no decision in ConfigMap %s/%s: the descheduler has not decided yet, runs with --consolidation=Off, or is in another namespace (-n)",
-			namespace, report.Name)
+	var object v1alpha1.Consolidation
+	switch err := c.Get(ctx, types.NamespacedName{Name: v1alpha1.ConsolidationName}, &object); {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no Consolidation %s, in whose status the descheduler reports: the manifests of the descheduler create it", v1alpha1.ConsolidationName)
 	case err != nil:
 		return fmt.Errorf("read the descheduler's last decision: %w", err)
+	case object.Status.Time == nil:
+		return fmt.Errorf("the status of Consolidation %s has no decision: the descheduler has not decided yet, or runs with --consolidation=Off", v1alpha1.ConsolidationName)
 	}
-	d, err := report.Read(&object)
-	if err != nil {
+	if done, err := command.WriteStructured(w, flags.output, object.Status); done {
 		return err
 	}
-	if done, err := command.WriteStructured(w, flags.output, d); done {
-		return err
-	}
-	return explain.Consolidation(w, d)
+	return explain.Consolidation(w, &object.Status)
 }

@@ -49,7 +49,7 @@ const (
 
 // decided runs a descheduler until it has published a decision, and shows that.
 const decided = "{ timeout 100 bin/descheduler --kubeconfig playground.kubeconfig --leader-elect=false --metrics-bind-address=0 --health-probe-bind-address=0" +
-	" --consolidation-interval=1s --consolidation-status-namespace=supercargo-system --pause-namespace=supercargo-system >descheduler.log 2>&1 & trap \"kill $!\" EXIT;" +
+	" --consolidation-interval=1s --pause-namespace=supercargo-system >descheduler.log 2>&1 & trap \"kill $!\" EXIT;" +
 	" timeout 90 bash -c 'until supercargo explain consolidation 2>explain.log; do sleep 1; done' || { cat explain.log descheduler.log; exit 1; }; }"
 
 // Places lists the places of all commands that do not run unchanged on the playground. Order matters: the first match

@@ -169,16 +169,16 @@ func (c *cluster) report() {
 		}
 	}()
 	c.waits("both programs have reported", func() error {
-		var report corev1.ConfigMap
+		var report v1alpha1.Consolidation
 		var fleet v1alpha1.NodeFleet
 		if err := errors.Join(
-			c.Get(ctx, client.ObjectKey{Namespace: home, Name: "supercargo-consolidation"}, &report),
+			c.Get(ctx, client.ObjectKey{Name: v1alpha1.ConsolidationName}, &report),
 			c.Get(ctx, client.ObjectKey{Name: "batch"}, &fleet),
 		); err != nil {
 			return err
 		}
-		if len(report.Data) == 0 || len(fleet.Status.Conditions) == 0 {
-			return fmt.Errorf("the report has %d entries, and the fleet %d conditions", len(report.Data), len(fleet.Status.Conditions))
+		if report.Status.Time == nil || len(fleet.Status.Conditions) == 0 {
+			return fmt.Errorf("the report is of %v, and the fleet has %d conditions", report.Status.Time, len(fleet.Status.Conditions))
 		}
 		return nil
 	})

@@ -74,6 +74,7 @@ func startCluster(t *testing.T, s setting, scheduler []byte) *cluster {
 		}
 	})
 	c.make(kit.Namespace(space))
+	c.make(&v1alpha1.Consolidation{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConsolidationName}})
 	c.eventually("pods can be made", func() string {
 		if err := site.Client.Get(t.Context(), client.ObjectKey{Namespace: space, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
 			return err.Error()

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/consolidation/report"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
@@ -38,7 +37,7 @@ type ledger struct {
 	// restored maps the pods that Migrations create to the Migrations.
 	restored map[types.NamespacedName]*v1alpha1.Migration
 	// decided contains all drains that a decision names, closings the nodes that were cordoned.
-	decided  map[string]report.Drain
+	decided  map[string]v1alpha1.ConsolidationDrain
 	closings []closing
 	over     map[string]time.Time // since when a budget has been exceeded
 
@@ -110,7 +109,7 @@ func newLedger(s setting, c client.Client) *ledger {
 		setting: s, shim: &shim{client: c, bodies: map[types.UID]*body{}},
 		nodes: map[string]*nodeBook{}, pods: map[types.UID]*podBook{},
 		moves: map[types.NamespacedName]*v1alpha1.Migration{}, restored: map[types.NamespacedName]*v1alpha1.Migration{},
-		decided: map[string]report.Drain{}, over: map[string]time.Time{},
+		decided: map[string]v1alpha1.ConsolidationDrain{}, over: map[string]time.Time{},
 	}
 }
 
@@ -124,7 +123,7 @@ func (l *ledger) watch(ctx context.Context, c cache.Cache) error {
 		{&v1alpha1.Migration{}, func(o any, gone bool) { l.sawMigration(o.(*v1alpha1.Migration), gone) }},
 		{&corev1.Node{}, func(o any, _ bool) { l.sawNode(o.(*corev1.Node)) }},
 		{&corev1.Pod{}, func(o any, gone bool) { l.sawPod(o.(*corev1.Pod), gone) }},
-		{&corev1.ConfigMap{}, func(o any, _ bool) { l.sawDecision(o.(*corev1.ConfigMap)) }},
+		{&v1alpha1.Consolidation{}, func(o any, _ bool) { l.sawDecision(o.(*v1alpha1.Consolidation)) }},
 	} {
 		informer, err := c.GetInformer(ctx, kind.object)
 		if err != nil {
@@ -187,16 +186,8 @@ func (l *ledger) sawNode(node *corev1.Node) {
 	}
 }
 
-func (l *ledger) sawDecision(object *corev1.ConfigMap) {
-	if object.Namespace != statusNamespace || object.Name != report.Name {
-		return
-	}
-	d, err := report.Read(object)
-	if err != nil {
-		l.breaks("%v", err)
-		return
-	}
-	for _, drained := range d.Drains {
+func (l *ledger) sawDecision(object *v1alpha1.Consolidation) {
+	for _, drained := range object.Status.Drains {
 		l.decided[closing{drained.Node, drained.Time.Time}.String()] = drained
 	}
 }

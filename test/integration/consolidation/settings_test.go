@@ -35,13 +35,10 @@ const (
 	horizon   = 10 * time.Minute
 )
 
-// statusNamespace is the namespace in which the mover writes its decisions.
-const statusNamespace = "kube-system"
-
 // consolidate sets the options of the mover.
 func (s setting) consolidate(o *app.Options) {
 	c := &o.Consolidation
-	c.Mode, c.MoveServices, c.StatusNamespace = consolidation.Act, true, statusNamespace
+	c.Mode, c.MoveServices = consolidation.Act, true
 	c.Residence, c.After, c.QueueEmpty = s.of(residence), s.of(underUsed), s.of(queue)
 	c.Interval, c.DrainTimeout = max(time.Second, s.of(interval)), s.of(draining)
 	c.Horizon, c.BillingPeriod = max(time.Minute, s.of(horizon)), s.of(billing)

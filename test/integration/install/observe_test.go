@@ -75,11 +75,11 @@ func TestProgramsThatOnlyReportAskForNothingForbidden(t *testing.T) {
 		}
 	}()
 	c.waits("consolidation has reported", func() error {
-		var report corev1.ConfigMap
-		if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: "supercargo-consolidation"}, &report); err != nil {
+		var report v1alpha1.Consolidation
+		if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.ConsolidationName}, &report); err != nil {
 			return err
 		}
-		if len(report.Data) == 0 {
+		if report.Status.Time == nil {
 			return errors.New("it has not")
 		}
 		return nil
