@@ -203,7 +203,11 @@ const servedHelp = "How far the cost lies above the served bound, which is for p
 
 // servedNote explains the served bound and its assumption.
 func servedNote(bound, wait string) string {
-	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, except for %s on average, can cost less.", bound, wait)
+	whose := "whose services never wait for a machine"
+	if wait != seconds(0) {
+		whose = fmt.Sprintf("whose services wait for a machine at most %s on average", wait)
+	}
+	return fmt.Sprintf("Served bound: %s. No policy %s can cost less.", bound, whose)
 }
 
 // failedNote names a policy that failed, and why.
