@@ -122,3 +122,35 @@ func TestAPauseInANamespaceThatDoesNotExistSaysThatNothingIsThere(t *testing.T) 
 		}
 	}
 }
+
+// TestExplainPodsOfANamespaceThatDoesNotExistRefusesIt, and goes on if it may not ask.
+func TestExplainPodsOfANamespaceThatDoesNotExistRefusesIt(t *testing.T) {
+	for _, tc := range []struct {
+		reason       string
+		status, code int
+		refused      bool
+	}{
+		{"NotFound", http.StatusNotFound, command.ExitUsage, true},
+		{"Forbidden", http.StatusForbidden, command.ExitFailed, false}, // pods cannot be read either
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch r.URL.Path {
+			case "/api":
+				fmt.Fprint(w, `{"kind": "APIVersions", "versions": ["v1"]}`)
+			case "/apis":
+				fmt.Fprint(w, `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`)
+			case "/api/v1":
+				fmt.Fprint(w, `{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "namespaces", "kind": "Namespace", "verbs": ["get"]}]}`)
+			default:
+				w.WriteHeader(tc.status)
+				fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "no"}`, tc.reason, tc.status)
+			}
+		}))
+		defer server.Close()
+		code, stdout, stderr := supercargo(t, "", "explain", "pods", "-n", "nosuch", "--kubeconfig", kubeconfigOf(t, server.URL))
+		if said := strings.HasPrefix(stderr, `supercargo: namespace "nosuch" does not exist`); code != tc.code || stdout != "" || said != tc.refused {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", tc.reason, code, stdout, stderr)
+		}
+	}
+}

@@ -63,11 +63,30 @@ func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNamespace(ctx, flags.cluster, namespace); err != nil {
+		return err
+	}
 	read, err := flags.readCluster(ctx)
 	if err != nil {
 		return err
 	}
 	return command.PrintAs(w, flags.output, read.Pending(ctx, namespace))
+}
+
+// checkNamespace returns an error if the API server answers that there is no such namespace. Who may not read namespaces is not
+// refused; "" is all namespaces.
+func checkNamespace(ctx context.Context, cluster *command.ClusterFlags, name string) error {
+	if name == "" {
+		return nil
+	}
+	c, err := cluster.Client()
+	if err != nil {
+		return err
+	}
+	if err := c.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{}); apierrors.IsNotFound(err) {
+		return command.BadInput(fmt.Errorf("namespace %q does not exist", name))
+	}
+	return nil
 }
 
 // explainNode prints whether a node is to be emptied, and how each of its pods may leave.

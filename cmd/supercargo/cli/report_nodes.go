@@ -93,7 +93,9 @@ func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 		errs.In("--from, --to, --since, --at, --step", s.Validate())
 	}
 	f.server.MaxBytes = mostAnswerBytes
-	errs.In("--prometheus", f.server.Validate())
+	if errs.If(f.server.URL == "", "--prometheus is required: the URL of the server, such as https://prometheus.monitoring:9090"); f.server.URL != "" {
+		errs.In("--prometheus", f.server.Validate())
+	}
 	errs = append(errs, command.TableOrJSON.Check("output", f.output))
 	return s, errors.Join(errs...)
 }

@@ -171,7 +171,7 @@ func TestReportNodesSaysWhatToInstallWithoutHistory(t *testing.T) {
 func TestReportNodesRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	for flags, says := range map[string]string{
-		"":               "--prometheus",
+		"":               "--prometheus is required: the URL of the server",
 		"--prometheus=x": "--prometheus",
 		"--at=now":       `--at "now"`,
 		"--from=now":     `--from "now"`,
