@@ -41,7 +41,7 @@ type ConsolidationList struct {
 }
 
 // ConsolidationStatus is the last decision about nodes and single pods. Each list has at most
-// 200 entries; omitted counts the others.
+// 200 entries, and all drains together at most 1,000 pods; omitted counts the others.
 type ConsolidationStatus struct {
 	// time is when the decision was made.
 	// +optional
@@ -134,7 +134,7 @@ type ConsolidationDrain struct {
 	// pods describes how each pod leaves the node.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=200
+	// +kubebuilder:validation:MaxItems=1000
 	Pods []ConsolidationMove `json:"pods,omitempty"`
 }
 

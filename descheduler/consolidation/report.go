@@ -153,18 +153,21 @@ func (r *round) report(ctx context.Context) error {
 	return nil
 }
 
-// mostListed is the maximum length of a list in the status. All drains together list as many pods, since an object in etcd
-// must be small.
-const mostListed = 200
+// An object in etcd must be small: mostListed is the maximum length of a list in the status, and mostMoves the maximum number
+// of pods that all drains together list.
+const (
+	mostListed = 200
+	mostMoves  = 1000
+)
 
-// cut returns a decision with the first mostListed entries of each list, and in Omitted the number of the others. It does not
-// change the lists of its argument.
+// cut returns a decision with the first entries of each list, and in Omitted the number of the others. It does not change the
+// lists of its argument.
 func cut(d v1alpha1.ConsolidationStatus) v1alpha1.ConsolidationStatus {
 	d.Omitted = 0
 	d.Emptying, d.Emptied = head(d.Emptying, mostListed, &d.Omitted), head(d.Emptied, mostListed, &d.Omitted)
 	d.Kept, d.Energy = head(d.Kept, mostListed, &d.Omitted), head(d.Energy, mostListed, &d.Omitted)
 	d.Drains = slices.Clone(head(d.Drains, mostListed, &d.Omitted))
-	room := mostListed
+	room := mostMoves
 	for i := range d.Drains {
 		pods := head(d.Drains[i].Pods, room, &d.Omitted)
 		d.Drains[i].Pods = pods

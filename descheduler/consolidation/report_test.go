@@ -24,7 +24,7 @@ func TestAListThatIsTooLongIsCutAndTheRestCounted(t *testing.T) {
 		d := v1alpha1.ConsolidationStatus{Emptying: names("emptying"), Emptied: names("emptied"), Omitted: rapid.Int32Range(0, 9).Draw(rt, "omitted before")}
 		for _, name := range names("drains") {
 			drained := v1alpha1.ConsolidationDrain{Node: name}
-			for i := range rapid.IntRange(0, 5).Draw(rt, "pods") {
+			for i := range rapid.IntRange(0, 20).Draw(rt, "pods") {
 				drained.Pods = append(drained.Pods, v1alpha1.ConsolidationMove{Pod: fmt.Sprint(name, "/", i)})
 			}
 			d.Drains = append(d.Drains, drained)
@@ -53,7 +53,7 @@ func TestAListThatIsTooLongIsCutAndTheRestCounted(t *testing.T) {
 				rt.Errorf("drain %d is published as %+v", i, drained)
 			}
 		}
-		if want := min(pods, 200); listed != want {
+		if want := min(pods, 1000); listed != want {
 			rt.Errorf("of %d pods of the published drains, %d are published, want %d", pods, listed, want)
 		}
 		if omitted += pods - listed; int(published.Omitted) != omitted {

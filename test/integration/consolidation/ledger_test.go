@@ -429,7 +429,7 @@ func (l *ledger) unexplained() (all []string) {
 			all = append(all, c.String()+": no decision")
 		case d.Reason == "" || d.SavesDollars == "" || d.CostsDollars == "" || len(d.Pods) == 0:
 			all = append(all, fmt.Sprintf("%s: %+v", c, d))
-		case slices.ContainsFunc(d.Pods, func(m report.Move) bool { return strings.TrimSpace(m.Reason) == "" }):
+		case slices.ContainsFunc(d.Pods, func(m v1alpha1.ConsolidationMove) bool { return strings.TrimSpace(m.Reason) == "" }):
 			all = append(all, fmt.Sprintf("%s: a pod without a reason: %+v", c, d.Pods))
 		}
 	}
