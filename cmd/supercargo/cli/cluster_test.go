@@ -123,7 +123,7 @@ func TestAPauseInANamespaceThatDoesNotExistSaysThatNothingIsThere(t *testing.T) 
 	}
 }
 
-// TestExplainPodsOfANamespaceThatDoesNotExistRefusesIt, and goes on if it may not ask.
+// TestExplainPodsOfANamespaceThatDoesNotExistRefusesIt, and continues if it may not ask.
 func TestExplainPodsOfANamespaceThatDoesNotExistRefusesIt(t *testing.T) {
 	for _, tc := range []struct {
 		reason       string
