@@ -212,7 +212,7 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 
 test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
 	cd test/peers/karpenter && $(call go_test,test-peers,./...)
-	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
+	export $(newer_go) && cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
 test-browser: build $(TOOLS)/gotestsum | $(DIST) ## Test HTML reports, the dashboard, also of the demo, and the site in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(MAKE) --no-print-directory site SITE_URL=/
@@ -423,20 +423,22 @@ AUTOSCALER_ROUNDS ?= 3
 AUTOSCALER_FLAGS  ?=
 
 bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Compare NodeFleet and the real Karpenter on the same pods, live (AUTOSCALER_FLAGS=--help); a table, and JSON in dist/autoscalers.json.
-	$(with_bin) $(measure) autoscalers --karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
+	$(with_bin) $(measure) autoscalers --karpenter-source "$$($(newer_go) go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
 		--rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
 
 # Karpenter's operator with its kwok provider, as it comes and with its constant waits cut
 # for compressed time. Its sources are not ours: the second is built from a changed copy.
 KARPENTER := test/peers/karpenter-live
+# Karpenter may need a newer Go than Supercargo. The go command fetches the one that the module names.
+newer_go  := GOTOOLCHAIN=auto
 
 .PHONY: $(BIN)/karpenter $(BIN)/karpenter-scaled
 $(BIN)/karpenter:
-	$(call built_in,$(KARPENTER)) sigs.k8s.io/karpenter/kwok
+	$(newer_go) $(call built_in,$(KARPENTER)) sigs.k8s.io/karpenter/kwok
 $(BIN)/karpenter-scaled: | $(DIST)
 	rm -rf $(DIST)/karpenter
-	go -C $(KARPENTER) run -buildvcs=false . -factor 30 -out $(abspath $(DIST))/karpenter
-	$(call built_in,$(DIST)/karpenter) ./kwok
+	$(newer_go) go -C $(KARPENTER) run -buildvcs=false . -factor 30 -out $(abspath $(DIST))/karpenter
+	$(newer_go) $(call built_in,$(DIST)/karpenter) ./kwok
 
 SOAK_NODES ?= 200
 SOAK_LASTS ?= 10m
@@ -497,7 +499,7 @@ verify-imports:
 	go test ./test/imports ./test/words
 
 verify-modules:
-	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do go -C "$$dir" mod tidy -diff; done
+	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do GOTOOLCHAIN=auto go -C "$$dir" mod tidy -diff; done
 	hack/kubernetes-modules.sh -diff
 
 modules: ## Regenerate the module files of later versions of Kubernetes, after a change of go.mod.

@@ -35,9 +35,8 @@ type karpenter struct {
 	dir     string // for files that it reads
 	// scaled sets its batching to the fleet's values, and uses a program whose constant waits are cut.
 	scaled bool
-	// whenEmpty makes it release only empty machines, after the same time as the fleet. By default it also
-	// drains machines, and without a wait.
-	whenEmpty bool
+	// policy is the consolidationPolicy of its NodePool.
+	policy string
 }
 
 func (karpenter) options() playground.Options { return playground.Options{NoScheduler: true} }
@@ -160,10 +159,6 @@ func allowFractions(definition *unstructured.Unstructured) error {
 // pool returns the NodePool and its KWOKNodeClass. Like the fleet, it may release all machines at the same
 // time.
 func (k karpenter) pool(w *world) string {
-	consolidation := "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s"
-	if k.whenEmpty {
-		consolidation = "consolidationPolicy: WhenEmpty, consolidateAfter: 0s"
-	}
 	return fmt.Sprintf(`
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
@@ -182,10 +177,11 @@ spec:
       - {key: kubernetes.io/os, operator: In, values: [linux]}
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
   disruption:
-    %s
+    consolidationPolicy: %s
+    consolidateAfter: 0s
     budgets:
     - nodes: 100%%
-`, w.lag, strings.ReplaceAll(consolidation, ", ", "\n    "))
+`, w.lag, k.policy)
 }
 
 // waitReady waits until the program serves its probes and the NodePool is ready.

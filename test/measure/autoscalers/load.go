@@ -30,7 +30,7 @@ type load struct {
 const openb = "openb"
 
 // simulated lists the loads of the simulator, by file name.
-var simulated = []string{"htas-stable", "htas-on-off"}
+var simulated = []string{"htas-stable", "htas-growing", "htas-on-off", "days"}
 
 func loadNames() []string { return append([]string{openb}, simulated...) }
 

@@ -69,18 +69,24 @@ type contestant interface {
 const (
 	supercargoFleet    = "supercargo"
 	karpenterDefault   = "karpenter"            // drains under-used machines, its default
+	karpenterBalanced  = "karpenter-balanced"   // drains them only if the saving outweighs the disruption
 	karpenterWhenEmpty = "karpenter-when-empty" // releases only empty machines
 )
 
+// consolidationPolicies are the policies of Karpenter's NodePools.
+var consolidationPolicies = map[string]string{
+	karpenterDefault: "WhenEmptyOrUnderutilized", karpenterBalanced: "Balanced", karpenterWhenEmpty: "WhenEmpty",
+}
+
 func contestantNames() []string {
-	return []string{supercargoFleet, karpenterDefault, karpenterWhenEmpty}
+	return []string{supercargoFleet, karpenterDefault, karpenterBalanced, karpenterWhenEmpty}
 }
 
 func (s *settings) contestant(name, pace, dir string) contestant {
 	if name == supercargoFleet {
 		return fleetOfSupercargo{program: s.autoscaler}
 	}
-	k := karpenter{program: s.karpenter, source: s.karpenterSource, dir: dir, scaled: pace == scaled, whenEmpty: name == karpenterWhenEmpty}
+	k := karpenter{program: s.karpenter, source: s.karpenterSource, dir: dir, scaled: pace == scaled, policy: consolidationPolicies[name]}
 	if k.scaled {
 		k.program = s.scaledKarpenter
 	}
