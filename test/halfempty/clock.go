@@ -1,0 +1,62 @@
+package halfempty
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is the clock of a measured program. It runs with that of the computer while the program computes, it stands
+// still while the world is changed, and it is put forward over the time for which the program waits. It is safe for
+// concurrent use.
+type Clock struct {
+	mu     sync.Mutex
+	began  time.Time
+	offset time.Duration
+	still  time.Time // since when, on this clock, it stands still; zero if it runs
+}
+
+// NewClock returns a clock that runs, at the time of the computer.
+func NewClock() *Clock { return &Clock{began: time.Now()} }
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now()
+}
+
+func (c *Clock) now() time.Time {
+	if !c.still.IsZero() {
+		return c.still
+	}
+	return time.Now().Add(c.offset)
+}
+
+// Since returns the time that has passed on the clock.
+func (c *Clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// Elapsed returns the time that has passed on the clock since its start.
+func (c *Clock) Elapsed() time.Duration { return c.Since(c.began) }
+
+// Advance puts the clock forward.
+func (c *Clock) Advance(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += by
+	if !c.still.IsZero() {
+		c.still = c.still.Add(by)
+	}
+}
+
+// Stop makes the clock stand still until the returned function is called.
+func (c *Clock) Stop() (run func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.still = c.now()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.offset = c.still.Sub(time.Now())
+		c.still = time.Time{}
+	}
+}
