@@ -13,10 +13,19 @@ type Clock struct {
 	began  time.Time
 	offset time.Duration
 	still  time.Time // since when, on this clock, it stands still; zero if it runs
+	run    func() time.Time
 }
 
-// NewClock returns a clock that runs, at the time of the computer.
-func NewClock() *Clock { return &Clock{began: time.Now()} }
+// NewClock returns a clock that runs, at the time of the computer. A processor clock runs with the processor time of the
+// process, which other processes do not prolong; that of several threads counts as if they ran one after another.
+func NewClock(processor bool) *Clock {
+	c := &Clock{began: time.Now(), run: time.Now}
+	if processor {
+		since := Used()
+		c.run = func() time.Time { return c.began.Add(Used() - since) }
+	}
+	return c
+}
 
 // Now returns the time of the clock.
 func (c *Clock) Now() time.Time {
@@ -29,7 +38,7 @@ func (c *Clock) now() time.Time {
 	if !c.still.IsZero() {
 		return c.still
 	}
-	return time.Now().Add(c.offset)
+	return c.run().Add(c.offset)
 }
 
 // Since returns the time that has passed on the clock.
@@ -56,7 +65,7 @@ func (c *Clock) Stop() (run func()) {
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.offset = c.still.Sub(time.Now())
+		c.offset = c.still.Sub(c.run())
 		c.still = time.Time{}
 	}
 }

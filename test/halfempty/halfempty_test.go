@@ -170,7 +170,13 @@ func TestMachinesArePaidFromTheirOrderToTheirEnd(t *testing.T) {
 
 // TestTheClockStandsStillWhileStopped: the time of the computer passes, and that of the clock does not.
 func TestTheClockStandsStillWhileStopped(t *testing.T) {
-	c := NewClock()
+	for _, processor := range []bool{false, true} {
+		stands(t, NewClock(processor))
+	}
+}
+
+func stands(t *testing.T, c *Clock) {
+	t.Helper()
 	run := c.Stop()
 	before := c.Now()
 	for real := time.Now(); time.Since(real) < 2*time.Millisecond; {

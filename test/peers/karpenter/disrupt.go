@@ -27,11 +27,12 @@ import (
 type conditions struct {
 	budget    string        // of the NodePool
 	lag, last time.Duration // from a machine's order to its node, and of the run
+	processor bool          // the clock is that of the processor
 }
 
 // waiting is the clock of Karpenter, on which a wait is over at once: it puts the clock forward. Karpenter waits so for
 // nothing but the validation of a command, 15 s after it is computed. Time limits that are deadlines of contexts are in
-// the time of the computer, which is that of this clock while Karpenter computes.
+// the time of the computer, which is that of this clock while Karpenter computes, unless it is a processor clock.
 type waiting struct {
 	clock.RealClock
 	*halfempty.Clock
@@ -103,7 +104,7 @@ func disrupt(ctx context.Context, c *halfempty.Cluster, under conditions) (*half
 func newRun(ctx context.Context, c *halfempty.Cluster, under conditions) (*disruptionRun, error) {
 	r := &disruptionRun{
 		conditions: under, cluster: c, flavors: map[string]*halfempty.Flavor{}, sold: map[string]planfile.Flavor{}, pods: map[string]*corev1.Pod{},
-		clock: waiting{Clock: halfempty.NewClock()}, store: newStore(newPool(under.budget)), commands: map[*disruption.Command]bool{},
+		clock: waiting{Clock: halfempty.NewClock(under.processor)}, store: newStore(newPool(under.budget)), commands: map[*disruption.Command]bool{},
 		figures: &halfempty.Figures{Autoscaler: "karpenter", Budget: under.budget},
 	}
 	defer r.clock.Stop()()

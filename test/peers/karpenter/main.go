@@ -30,6 +30,7 @@ func main() {
 	flag.StringVar(&under.budget, "budget", "10%", "with -disrupt: the budget of the NodePool")
 	flag.DurationVar(&under.lag, "lag", time.Minute, "with -disrupt: the time from the order of a machine to its node")
 	flag.DurationVar(&under.last, "for", 10*time.Minute, "with -disrupt: how long to run")
+	flag.BoolVar(&under.processor, "processor-time", false, "with -disrupt: the clock has the processor time, where other programs compute too")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
