@@ -132,7 +132,7 @@ func once(ctx context.Context, o options, nodes, flavors int, name string) (*Fig
 	if err != nil {
 		return nil, err
 	}
-	decided, sent, cpu, allocated := s.deciding(), s.api.sent(), cpuTime(), allocations()
+	decided, sent, cpu, allocated := s.deciding(), s.api.Sent(), cpuTime(), allocations()
 	took, err := s.round(ctx)
 	f.CPUSeconds, f.GarbageBytes = (cpuTime() - cpu).Seconds(), allocations()-allocated
 	stop()
@@ -142,7 +142,7 @@ func once(ctx context.Context, o options, nodes, flavors int, name string) (*Fig
 	}
 	f.DecideSeconds = s.deciding() - decided
 	f.ObserveSeconds = took.Seconds() - f.DecideSeconds
-	f.APIRequests, f.Evictions = s.api.sent()-sent, int(s.api.evictions.Load())
+	f.APIRequests, f.Evictions = s.api.Sent()-sent, int(s.api.Evictions.Load())
 	f.Decision, err = s.decision()
 	return f, err
 }

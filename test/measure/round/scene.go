@@ -3,7 +3,6 @@ package round
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,10 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/test/measure/fleetsite"
 )
 
 // change is what differs between the cases.
@@ -69,7 +66,7 @@ var zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
 
 // scene makes the objects of a cluster. The same arguments make the same cluster.
 type scene struct {
-	api     *memoryServer
+	api     *fleetsite.Server
 	random  *rand.Rand
 	now     time.Time
 	nodes   int
@@ -88,7 +85,7 @@ type kind struct {
 	milli, mib int64
 }
 
-func newScene(api *memoryServer, nodes, flavors int, c change, now time.Time) (*scene, error) {
+func newScene(api *fleetsite.Server, nodes, flavors int, c change, now time.Time) (*scene, error) {
 	all, err := pricelist.Read("aws", "us-east-1")
 	if err != nil {
 		return nil, err
@@ -165,7 +162,7 @@ func (s *scene) pods() int { return s.nodes * podsPerNode }
 
 // build makes all objects.
 func (s *scene) build(c change) error {
-	all := []client.Object{s.newFleet(), s.agent()}
+	all := []client.Object{fleetsite.Fleet(s.now), s.agent()}
 	for n := range namespaces {
 		all = append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(n), UID: types.UID(namespace(n))}})
 	}
@@ -177,11 +174,11 @@ func (s *scene) build(c change) error {
 		all = append(all, node, s.agentPod(i))
 		for slot := range podsPerNode {
 			pod := s.pod((i*podsPerNode + slot) % len(s.kinds))
-			runsOn(pod, node.Name, s.now.Add(-2*time.Hour))
+			fleetsite.RunsOn(pod, node.Name, s.now.Add(-2*time.Hour))
 			all = append(all, pod)
 		}
 	}
-	if err := s.api.add(all...); err != nil {
+	if err := s.api.Add(all...); err != nil {
 		return err
 	}
 	return s.buildMachines()
@@ -189,15 +186,15 @@ func (s *scene) build(c change) error {
 
 // change does what happens before the measured round.
 func (s *scene) change(c change) {
-	nodes := s.api.objects[corev1.SchemeGroupVersion.WithKind("Node")]
+	nodes := s.api.All(&corev1.Node{})
 	for i := range min(c.draining, len(nodes)) {
 		at := i * (len(nodes) / min(c.draining, len(nodes)))
 		node := nodes[at].DeepCopyObject().(*corev1.Node)
-		mark := drain.Mark{Owner: fleetName, Since: s.now, Until: s.now.Add(time.Hour)}
+		mark := drain.Mark{Owner: fleetsite.FleetName, Since: s.now, Until: s.now.Add(time.Hour)}
 		node.Spec.Unschedulable, node.Annotations = true, map[string]string{v1alpha1.AnnotationDraining: mark.String()}
-		nodes[at] = node
+		s.replace(nodes[at], node)
 	}
-	pods := s.api.objects[corev1.SchemeGroupVersion.WithKind("Pod")]
+	pods := s.api.All(&corev1.Pod{})
 	n := int(float64(s.pods()) * c.changed)
 	for i := range n {
 		at := i * (len(pods) / n)
@@ -207,38 +204,23 @@ func (s *scene) change(c change) {
 		old := pods[at].(*corev1.Pod)
 		pod := s.pod(s.random.IntN(len(s.kinds)))
 		pod.Spec.Containers[0].Resources = old.Spec.Containers[0].Resources
-		runsOn(pod, old.Spec.NodeName, s.now)
-		pods[at] = pod
+		fleetsite.RunsOn(pod, old.Spec.NodeName, s.now)
+		s.replace(pods[at], pod)
 	}
 	for i := range c.pending {
 		pod := s.pod(i * 7 / replicas % len(s.kinds))
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(s.now.Add(90 * time.Second)),
 		}}}
-		if err := s.api.add(pod); err != nil {
+		if err := s.api.Add(pod); err != nil {
 			panic(err) // pods have been added before
 		}
 	}
 }
 
-// newFleet returns the fleet with the defaults of the API.
-func (s *scene) newFleet() *v1alpha1.NodeFleet {
-	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
-	return &v1alpha1.NodeFleet{
-		ObjectMeta: metav1.ObjectMeta{Name: fleetName, UID: "fleet", Generation: 1, CreationTimestamp: metav1.NewTime(s.now.Add(-24 * time.Hour))},
-		Spec: v1alpha1.NodeFleetSpec{
-			Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct, Provider: v1alpha1.FleetClusterAPI,
-			ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: machines, Selector: &metav1.LabelSelector{}},
-			Pricing:    v1alpha1.FleetPricing{BillingPeriod: d(time.Minute)},
-			Scaling: v1alpha1.FleetScaling{
-				Interval: d(time.Minute), BatchIdle: d(time.Second), BatchMax: d(10 * time.Second), JoinTimeout: d(15 * time.Minute), BackOff: d(5 * time.Minute),
-				ExpectedLag: d(2 * time.Minute),
-			},
-			Consolidation: v1alpha1.FleetConsolidation{
-				Policy: v1alpha1.ConsolidateWhenUnderUsed, ThresholdPercent: new(int32(50)), QueueEmptyFor: d(time.Minute), Horizon: d(time.Hour),
-				EvictServices: v1alpha1.EvictServicesOptOut, MaxUnavailable: "10%", DrainTimeout: d(10 * time.Minute), ReleaseDelay: d(3 * time.Second),
-			},
-		},
+func (s *scene) replace(old, o client.Object) {
+	if err := s.api.Replace(old, o); err != nil {
+		panic(err) // it has been listed
 	}
 }
 
@@ -257,21 +239,8 @@ func nodeName(i int) string {
 func (s *scene) model(i int) *catalogue.Flavor { return &s.models[i%len(s.models)] }
 
 func (s *scene) node(i int) *corev1.Node {
-	m, created := s.model(i), metav1.NewTime(s.now.Add(-3*time.Hour))
-	amounts := corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewMilliQuantity(m.Size.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(m.Size.MemoryBytes, resource.BinarySI),
-		corev1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
-	}
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), UID: types.UID("node-" + nodeName(i)), ResourceVersion: fmt.Sprint(i), CreationTimestamp: created, Labels: map[string]string{
-			corev1.LabelHostname: nodeName(i), corev1.LabelInstanceTypeStable: m.Name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
-			corev1.LabelTopologyZone: zones[i%len(zones)], corev1.LabelTopologyRegion: "us-east-1",
-		}},
-		Spec: corev1.NodeSpec{ProviderID: fmt.Sprintf("aws:///%s/i-%017x", zones[i%len(zones)], i)},
-	}
-	n.Status.Capacity, n.Status.Allocatable = amounts, amounts
-	n.Status.NodeInfo.KubeletVersion = "v1.35.0"
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: created, LastHeartbeatTime: created}}
+	n := fleetsite.Node(nodeName(i), s.model(i), zones[i%len(zones)], s.now.Add(-3*time.Hour))
+	n.ResourceVersion = fmt.Sprint(i)
 	return n
 }
 
@@ -281,67 +250,23 @@ func (s *scene) agent() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "agent", UID: "agent"},
 		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: own}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: corev1.PodSpec{Containers: []corev1.Container{container(agentMilli, agentMiB)}},
+			ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: corev1.PodSpec{Containers: []corev1.Container{fleetsite.Container(agentMilli, agentMiB)}},
 		}},
 	}
 }
 
 func (s *scene) agentPod(i int) *corev1.Pod {
-	p := basicPod("kube-system", fmt.Sprintf("agent-%05d", i), agentMilli, agentMiB)
+	p := fleetsite.Pod("kube-system", fmt.Sprintf("agent-%05d", i), agentMilli, agentMiB)
 	p.Labels = map[string]string{"app": "agent"}
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
-	runsOn(p, nodeName(i), s.now.Add(-3*time.Hour))
+	fleetsite.RunsOn(p, nodeName(i), s.now.Add(-3*time.Hour))
 	return p
-}
-
-func container(milli, mib int64) corev1.Container {
-	return corev1.Container{
-		Name: "main", Image: "registry.example.com/app:1.2.3", ImagePullPolicy: corev1.PullIfNotPresent,
-		Env: []corev1.EnvVar{{Name: "MODE", Value: "production"}, {Name: "LOG_LEVEL", Value: "info"}},
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(mib<<20, resource.BinarySI),
-		}},
-		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-		VolumeMounts: []corev1.VolumeMount{{Name: "token", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}},
-	}
-}
-
-func basicPod(namespace, name string, milli, mib int64) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name), Generation: 1},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst, ServiceAccountName: "default", SchedulerName: "default-scheduler",
-			Containers:                    []corev1.Container{container(milli, mib)},
-			TerminationGracePeriodSeconds: new(int64(30)),
-			Tolerations: []corev1.Toleration{
-				{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
-				{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
-			},
-			Volumes: []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(3607)), Path: "token"}}},
-			}}}},
-		},
-	}
-}
-
-// runsOn makes a pod run on a node.
-func runsOn(p *corev1.Pod, node string, since time.Time) {
-	start := metav1.NewTime(since)
-	p.Spec.NodeName, p.CreationTimestamp = node, start
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start, HostIP: "10.0.0.1", PodIP: "10.1.0.1", QOSClass: corev1.PodQOSBurstable}
-	for _, c := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue, LastTransitionTime: start})
-	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "main", Ready: true, Started: new(true), Image: "registry.example.com/app:1.2.3", ImageID: "registry.example.com/app@sha256:0123456789abcdef",
-		ContainerID: "containerd://0123456789abcdef0123456789abcdef", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}},
-	}}
 }
 
 // pod returns another pod of a Deployment or a Job. Jobs run for four hours, and may be restarted.
 func (s *scene) pod(of int) *corev1.Pod {
 	k := &s.kinds[of]
-	p := basicPod(namespace(of), fmt.Sprintf("%s-%07d", k.name, s.made), k.milli, k.mib)
+	p := fleetsite.Pod(namespace(of), fmt.Sprintf("%s-%07d", k.name, s.made), k.milli, k.mib)
 	s.made++
 	p.ResourceVersion, p.CreationTimestamp = fmt.Sprint(s.made), metav1.NewTime(s.now)
 	p.Labels = map[string]string{"app": k.name}
@@ -378,61 +303,21 @@ func (s *scene) owner(of int) []client.Object {
 	return all
 }
 
-// clusterKind returns a kind of cluster-api.
-func clusterKind(kind string) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
-}
-
 // buildMachines makes a MachineDeployment for each flavor, and the Machines of the nodes.
 func (s *scene) buildMachines() error {
 	want := map[string]int{}
 	for i := range s.nodes {
 		m := s.model(i).Name
 		want[m]++
-		name := fmt.Sprintf("%s-%05d", m, i)
-		err := s.addOf(clusterKind("Machine"), map[string]any{
-			"metadata": map[string]any{
-				"name": name, "namespace": machines, "uid": name, "creationTimestamp": s.now.Add(-3 * time.Hour).UTC().Format(time.RFC3339),
-				"labels": map[string]any{"cluster.x-k8s.io/deployment-name": m, "cluster.x-k8s.io/set-name": m, "cluster.x-k8s.io/cluster-name": "site"},
-			},
-			"spec":   map[string]any{"clusterName": "site", "providerID": fmt.Sprintf("aws:///%s/i-%017x", zones[i%len(zones)], i)},
-			"status": map[string]any{"nodeRef": map[string]any{"name": nodeName(i)}},
-		})
-		if err != nil {
+		if err := s.api.AddMachine(fmt.Sprintf("%s-%05d", m, i), m, nodeName(i), s.now.Add(-3*time.Hour)); err != nil {
 			return err
 		}
 	}
-	for _, f := range s.flavors {
-		annotations := map[string]any{
-			v1alpha1.AnnotationPricePerHour:                     fmt.Sprintf("%.6f", float64(f.MicroDollarsPerHour)/1e6),
-			"capacity.cluster-autoscaler.kubernetes.io/cpu":     fmt.Sprintf("%dm", f.Size.MilliCPU),
-			"capacity.cluster-autoscaler.kubernetes.io/memory":  fmt.Sprint(f.Size.MemoryBytes),
-			"capacity.cluster-autoscaler.kubernetes.io/maxPods": "110",
-			"capacity.cluster-autoscaler.kubernetes.io/labels":  corev1.LabelInstanceTypeStable + "=" + f.Name,
-			"machinedeployment.clusters.x-k8s.io/revision":      "1",
-		}
-		err := s.addOf(clusterKind("MachineDeployment"), map[string]any{
-			"metadata": map[string]any{"name": f.Name, "namespace": machines, "uid": f.Name, "annotations": annotations},
-			"spec": map[string]any{"clusterName": "site", "replicas": int64(want[f.Name]), "template": map[string]any{"spec": map[string]any{
-				"clusterName": "site", "failureDomain": s.zone(f.Name),
-				"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate", "name": "workers"},
-			}}},
-		})
-		if err != nil {
+	for i := range s.flavors {
+		f := &s.flavors[i]
+		if err := s.api.AddDeployment(f, s.zone(f.Name), want[f.Name]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// addOf adds an object of a kind whose type only its provider knows.
-func (s *scene) addOf(kind schema.GroupVersionKind, content map[string]any) error {
-	object, err := s.api.scheme.New(kind)
-	if err != nil {
-		return err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(maps.Clone(content), object); err != nil {
-		return fmt.Errorf("make a %s: %w", kind.Kind, err)
-	}
-	return s.api.add(object.(client.Object))
 }

@@ -3,39 +3,22 @@ package round
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet"
-	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/internal/platform/pause"
-)
-
-// fleetName is the name of the NodeFleet, and machines the namespace of its MachineDeployments.
-const (
-	fleetName = "fleet"
-	machines  = "machines"
+	"supercargo.dev/supercargo/test/measure/fleetsite"
 )
 
 // ahead is a clock that can be put forward. On the processor clock only the time passes that the process has computed,
@@ -62,7 +45,7 @@ var _ clock.PassiveClock = (*ahead)(nil)
 // site is a cluster with its autoscaler.
 type site struct {
 	*scene
-	api        *memoryServer
+	api        *fleetsite.Server
 	clock      *ahead
 	reconciler *fleet.Reconciler
 	began      time.Time // the last round, in whole seconds
@@ -71,52 +54,25 @@ type site struct {
 // newSite builds a cluster of a case, and the reconciler as the autoscaler does.
 func newSite(nodes, flavors int, c change, processor bool) (*site, error) {
 	log.SetLogger(logr.Discard())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, clusterapi.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	api, err := fleetsite.NewServer()
+	if err != nil {
+		return nil, err
 	}
-	api := newServer(scheme)
 	s := &site{api: api, clock: &ahead{began: time.Now(), processor: processor}}
-	var err error
 	if s.scene, err = newScene(api, nodes, flavors, c, s.clock.Now()); err != nil {
 		return nil, err
 	}
-	templates := clusterapi.NewTemplates(s.clock)
-	s.reconciler = &fleet.Reconciler{
-		Client: cached{memoryServer: api}, Live: live{api}, Events: &events.FakeRecorder{}, Clock: s.clock,
-		Pause: &pause.Switch{Client: cached{memoryServer: api}, Namespace: pause.DefaultNamespace},
-		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
-			return clusterapi.New(live{api}, cached{memoryServer: api}, clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI}, nodes, templates), nil
-		},
-	}
-	return s, s.setUp(scheme)
-}
-
-// setUp initializes the reconciler with a manager that is never started.
-func (s *site) setUp(scheme *runtime.Scheme) error {
-	skip := true
-	m, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
-		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) {
-			return &informertest.FakeInformers{Scheme: scheme}, nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	return s.reconciler.SetupWithManager(m, fleet.Changes{})
+	s.reconciler, err = fleetsite.NewReconciler(api, s.clock)
+	return s, err
 }
 
 // pause keeps the autoscaler from acting, or lets it act again.
 func (s *site) pause(on bool) error {
+	asked := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pause.DefaultNamespace, Name: pause.Name}}
 	if on {
-		return s.api.add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pause.DefaultNamespace, Name: pause.Name}})
+		return s.api.Add(asked)
 	}
-	delete(s.api.objects, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	return nil
+	return s.api.Remove(asked)
 }
 
 // round runs one round, a minute after the last one, and returns how long it took.
@@ -124,7 +80,7 @@ func (s *site) round(ctx context.Context) (took time.Duration, err error) {
 	s.clock.by += time.Minute
 	before, began := s.deciding(), s.clock.Now()
 	s.began = began.Truncate(time.Second)
-	result, err := s.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: fleetName}})
+	result, err := s.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: fleetsite.FleetName}})
 	took = s.clock.Since(began)
 	if err != nil {
 		return 0, err
@@ -138,7 +94,7 @@ func (s *site) round(ctx context.Context) (took time.Duration, err error) {
 // fleet returns the NodeFleet as stored.
 func (s *site) fleet() *v1alpha1.NodeFleet {
 	var f v1alpha1.NodeFleet
-	if err := s.api.get(types.NamespacedName{Name: fleetName}, &f); err != nil {
+	if err := s.api.Read(types.NamespacedName{Name: fleetsite.FleetName}, &f); err != nil {
 		panic(err) // the scene has it
 	}
 	return &f
