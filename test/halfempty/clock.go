@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Clock is the clock of a measured program. It runs with that of the computer while the program computes, it stands
-// still while the world is changed, and it is put forward over the time for which the program waits. It is safe for
+// Clock is the clock of a measured program. It runs with that of the computer while the program computes, it is
+// stopped while the world is changed, and it is put forward over the time for which the program waits. It is safe for
 // concurrent use.
 type Clock struct {
 	mu     sync.Mutex
 	began  time.Time
 	offset time.Duration
-	still  time.Time // since when, on this clock, it stands still; zero if it runs
+	still  time.Time // the time at which it is stopped; zero if it runs
 	run    func() time.Time
 }
 
@@ -21,8 +21,8 @@ type Clock struct {
 func NewClock(processor bool) *Clock {
 	c := &Clock{began: time.Now(), run: time.Now}
 	if processor {
-		since := Used()
-		c.run = func() time.Time { return c.began.Add(Used() - since) }
+		began, since := c.began, Used()
+		c.run = func() time.Time { return began.Add(Used() - since) }
 	}
 	return c
 }
@@ -57,7 +57,14 @@ func (c *Clock) Advance(by time.Duration) {
 	}
 }
 
-// Stop makes the clock stand still until the returned function is called.
+// Restart makes the present the start of the clock.
+func (c *Clock) Restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began = c.now()
+}
+
+// Stop stops the clock until the returned function is called.
 func (c *Clock) Stop() (run func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

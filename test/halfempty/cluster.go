@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Cluster is a cluster, and what can be bought for it.
@@ -39,10 +40,16 @@ type Service struct {
 	MemoryBytes int64  `json:"memoryBytes"`
 }
 
-// Node is a node that has existed for hours.
+// Node is a node that has existed for some hours.
 type Node struct {
-	Name   string `json:"name"`
-	Flavor string `json:"flavor"`
+	Name       string `json:"name"`
+	Flavor     string `json:"flavor"`
+	AgeSeconds int    `json:"ageSeconds"`
+}
+
+// Made returns when the node was made.
+func (n *Node) Made(now time.Time) time.Time {
+	return now.Add(-time.Duration(n.AgeSeconds) * time.Second)
 }
 
 // Pod is a pod that has run for hours. Service is the index of its service.

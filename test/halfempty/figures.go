@@ -45,7 +45,7 @@ type Decision struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// Removes is the number of nodes that it began to empty, Buys that of machines that it ordered, and Releases that of
-	// machines that it gave back.
+	// machines that it released.
 	Removes  int `json:"removes"`
 	Buys     int `json:"buys"`
 	Releases int `json:"releases"`

@@ -14,6 +14,7 @@ import (
 const (
 	podsPerNode = 20 // mean
 	namespaces  = 50
+	hour        = 3600 // seconds
 	// milliPerNode and bytesPerNode are what half of the smaller nodes hold.
 	milliPerNode = 4000
 	bytesPerNode = 15 << 30
@@ -35,7 +36,8 @@ type model struct {
 // The same arguments make the same cluster.
 //
 // A node has 20 pods on average, or 40 if it is a large one, between half and one and a half times as many. They are
-// drawn from services with 50 pods on average, whose sizes differ by a factor of up to four.
+// drawn from services with 50 pods on average, whose sizes differ by a factor of up to four. Nodes are three to
+// four hours old, so that their billing periods end at different times.
 func Generate(nodes, flavors int, seed uint64) (*Cluster, error) {
 	c := &Cluster{}
 	if err := c.choose(flavors); err != nil {
@@ -94,7 +96,7 @@ func (c *Cluster) addServices(n int, random *rand.Rand) {
 func (c *Cluster) addNode(i int, random *rand.Rand) {
 	m := models[i%len(models)]
 	name := fmt.Sprintf("ip-10-%d-%d-%d.ec2.internal", i>>16, i>>8&255, i&255)
-	c.Nodes = append(c.Nodes, Node{Name: name, Flavor: m.flavor})
+	c.Nodes = append(c.Nodes, Node{Name: name, Flavor: m.flavor, AgeSeconds: 3*hour + random.IntN(hour)})
 	pods := m.size * (podsPerNode/2 + random.IntN(podsPerNode+1))
 	at := slices.IndexFunc(c.Flavors, func(f Flavor) bool { return f.Name == m.flavor })
 	milli, bytes := c.Flavors[at].MilliCPU, c.Flavors[at].MemoryBytes

@@ -130,14 +130,15 @@ func newRun(ctx context.Context, c *halfempty.Cluster, under conditions) (*disru
 
 // fill makes the objects of the cluster.
 func (r *disruptionRun) fill(ctx context.Context) error {
-	made := r.clock.Now().Add(-3 * time.Hour)
+	now := r.clock.Now()
 	for _, p := range r.cluster.Pods {
-		pod := newPod(p, &r.cluster.Services[p.Service], made)
+		pod := newPod(p, &r.cluster.Services[p.Service], now.Add(-3*time.Hour))
 		r.pods[p.Name] = pod
 		r.store.bind(pod, p.Node)
 	}
-	for _, n := range r.cluster.Nodes {
-		f := r.flavors[n.Flavor]
+	for i := range r.cluster.Nodes {
+		n := &r.cluster.Nodes[i]
+		f, made := r.flavors[n.Flavor], n.Made(now)
 		if err := r.show(ctx, newNode(f, n.Name, made), newClaim(f, n.Name, made)); err != nil {
 			return err
 		}
@@ -154,9 +155,9 @@ func (r *disruptionRun) show(ctx context.Context, n *corev1.Node, c *v1.NodeClai
 
 // round lets Karpenter reconcile once, carries out what it did, and waits for the next time.
 func (r *disruptionRun) round(ctx context.Context) error {
-	began, real, cpu := r.clock.Elapsed(), time.Now(), halfempty.Used()
+	began, wall, cpu := r.clock.Elapsed(), time.Now(), halfempty.Used()
 	result, err := r.controller.Reconcile(ctx)
-	d := halfempty.Decision{At: began.Seconds(), Seconds: time.Since(real).Seconds(), CPUSeconds: (halfempty.Used() - cpu).Seconds()}
+	d := halfempty.Decision{At: began.Seconds(), Seconds: time.Since(wall).Seconds(), CPUSeconds: (halfempty.Used() - cpu).Seconds()}
 	if err != nil {
 		return err
 	}
