@@ -8,8 +8,8 @@ import (
 )
 
 // rules decide which pods may be on which nodes, regardless of free room. Constraints on the node alone are evaluated
-// once for all pods with the same constraints. If any pod of the cluster has constraints that depend on other pods, a
-// tracker records all nodes and the pods that are coupled by such constraints.
+// once for all pods with the same constraints. If any pod of the cluster has constraints that depend on other pods, or
+// volumes that its node must be able to attach, a tracker records all nodes and the pods with such constraints.
 //
 // Nodes that are being drained stay in the tracker without pods until the end of the round, because the scheduler still
 // sees them while their pods are placed.
@@ -19,9 +19,9 @@ type rules struct {
 	verdicts map[*constraint.Pod][]verdict
 	static   map[string][]verdict // the same slices, by static key
 
-	tracker *constraint.Tracker // nil if no pod's placement depends on others
-	coupled map[*constraint.Pod]bool
-	hosts   []int // host ids in the tracker, by index in the state
+	tracker *constraint.Tracker      // nil if no pod's placement depends on others
+	coupled map[*constraint.Pod]bool // those of which the tracker must know
+	hosts   []int                    // host ids in the tracker, by index in the state
 	log     []shift
 }
 
@@ -41,7 +41,7 @@ type shift struct {
 
 func newRules(s *cluster.State) *rules {
 	r := &rules{state: s, verdicts: map[*constraint.Pod][]verdict{}, static: map[string][]verdict{}}
-	r.coupled = s.Coupled(func(p *cluster.Pod) bool { return p.Promised != "" })
+	r.coupled = s.Tracked(func(p *cluster.Pod) bool { return p.Promised != "" })
 	if len(r.coupled) > 0 {
 		r.track()
 	}

@@ -82,7 +82,7 @@ func (d *draft) track() bool {
 			add(p)
 		}
 	}
-	d.coupled, d.demands = constraint.Coupled(all), all
+	d.coupled, d.demands = constraint.Tracked(all), all
 	if !slices.ContainsFunc(pending, func(p *constraint.Pod) bool { return d.coupled[p] }) {
 		return false
 	}

@@ -137,7 +137,7 @@ func (b *observer) homeless() (pods int, nodes []string) {
 // unread returns the kinds of which no objects were read although there may be some: those in Missing and, of a dump,
 // those of which it has none. An audit reads no Migrations.
 func unread(o *objects.Objects) []string {
-	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations")
+	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations", "CSINodes")
 	if o.Missing != nil {
 		return all
 	}

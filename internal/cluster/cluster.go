@@ -183,7 +183,24 @@ func (n *Node) Takes(pods int) bool { return n.MaxPods == nil || int64(pods) <= 
 
 // HasRoom reports whether the node suits the pod and has room for it.
 func (n *Node) HasRoom(p *Pod) bool {
-	return n.Takes(len(n.Pods)+1) && p.Size.Fits(n.Free()) && n.Suits(p)
+	return n.Takes(len(n.Pods)+1) && p.Size.Fits(n.Free()) && n.Suits(p) && n.attaches(p)
+}
+
+// attaches reports whether the node can attach the volumes of the pod as well.
+func (n *Node) attaches(p *Pod) bool {
+	if !p.Demands.Attaches() {
+		return true
+	}
+	attached := n.Attached()
+	return attached.Refuses(p.Demands, n.Host) == ""
+}
+
+// Attached returns the volumes of the pods on the node.
+func (n *Node) Attached() (all constraint.Attached) {
+	for i := range n.Pods {
+		all.Add(n.Pods[i].Demands)
+	}
+	return all
 }
 
 // Flavor is a kind of machine that can be bought.
@@ -387,7 +404,16 @@ type Move struct {
 // Coupled returns the constraints of the pods on nodes, and of the pending pods that count, whose placement depends on
 // other pods: see [constraint.Coupled].
 func (s *State) Coupled(counts func(pending *Pod) bool) map[*constraint.Pod]bool {
-	var all []*constraint.Pod
+	return constraint.Coupled(s.demands(counts))
+}
+
+// Tracked returns those of the same constraints of which a tracker must know: see [constraint.Tracked].
+func (s *State) Tracked(counts func(pending *Pod) bool) map[*constraint.Pod]bool {
+	return constraint.Tracked(s.demands(counts))
+}
+
+// demands returns the constraints of the pods on nodes, and of the pending pods that count, without duplicates.
+func (s *State) demands(counts func(pending *Pod) bool) (all []*constraint.Pod) {
 	seen := map[*constraint.Pod]bool{nil: true}
 	add := func(d *constraint.Pod) {
 		if !seen[d] {
@@ -405,5 +431,5 @@ func (s *State) Coupled(counts func(pending *Pod) bool) map[*constraint.Pod]bool
 			add(s.Pending[i].Demands)
 		}
 	}
-	return constraint.Coupled(all)
+	return all
 }

@@ -136,15 +136,16 @@ func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
 
 // wait returns a pending pod, or only its name and the reason why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
-	pod, held = v.plannable(pod)
-	p, err := v.pod(pod, true)
+	settled, held := v.plannable(pod)
+	p, err := v.pod(settled, true)
 	if held == "" && err != nil {
 		held = err.Error()
 	}
 	if held != "" {
-		p = cluster.Pod{Item: packing.Item{Name: PodName(pod)}}
+		return cluster.Pod{Item: packing.Item{Name: PodName(pod)}}, held
 	}
-	return p, held
+	p.Demands = v.attaching(p.Demands, pod, false)
+	return p, ""
 }
 
 // plannable returns a pod with the node constraints of its volumes, or the reason why nothing can be planned for it: it
@@ -213,17 +214,22 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	if start := pod.Status.StartTime; start != nil {
 		p.Resided = max(0, v.now.Sub(start.Time))
 	}
-	compile := v.compiler.Compile
+	compile, settled := v.compiler.Compile, pod
 	if !waits {
 		compile = v.compiler.CompileSuccessor
-		pod, _ = v.volumes.settle(pod) // a pod whose volumes cannot be settled is pinned
+		settled, _ = v.volumes.settle(pod) // a pod whose volumes cannot be settled is pinned
 	}
 	var err error
-	if p.Demands, err = compile(pod); err == nil && waits {
+	if p.Demands, err = compile(settled); err != nil {
+		return p, err
+	}
+	if waits {
 		// Plans of moves do not consider ephemeral storage: see pinned.
 		p.Demands = p.Demands.Needing(asks.disk)
+	} else {
+		p.Demands = v.attaching(p.Demands, pod, true)
 	}
-	return p, err
+	return p, nil
 }
 
 // guessed reports whether nothing is known about how long a batch pod runs. Then the finish that the scheduler wrote is
@@ -245,6 +251,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	}
 	total := allocatable.StorageEphemeral().Value()
 	n.Host.Disk = &constraint.Disk{Total: total, Free: total}
+	n.Host.Attaches = v.driversOn(node.Name)
 	for _, pod := range v.onNode[node.Name] {
 		asks := v.requests(pod)
 		n.Host.Disk.Free -= asks.disk

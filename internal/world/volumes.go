@@ -17,6 +17,11 @@ type volumes struct {
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
 	unread  map[string]bool // see World.Unread
+	// drivers are the CSI drivers of each node, by its name, with how many volumes of them the node can attach:
+	// math.MaxInt64 for any number.
+	drivers map[string]map[string]int64
+	// counted are the drivers that some node has; true if one states a number.
+	counted map[string]bool
 }
 
 // The kinds of these objects in the plural, as in [World.Unread].
@@ -24,6 +29,7 @@ const (
 	kindClaims  = "PersistentVolumeClaims"
 	kindVolumes = "PersistentVolumes"
 	kindClasses = "StorageClasses"
+	kindDrivers = "CSINodes"
 )
 
 // NotRead ends the reasons why nothing can be planned that only say that an object is unknown: it may exist.

@@ -55,7 +55,7 @@ func Kinds(migrations bool) []client.Object {
 	kinds := []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.Namespace{}, &batchv1.Job{}, &appsv1.ReplicaSet{},
 		&corev1.Service{},
-		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 	}
 	if migrations {
 		kinds = append(kinds, &v1alpha1.Migration{})
@@ -74,13 +74,14 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	var claims corev1.PersistentVolumeClaimList
 	var disks corev1.PersistentVolumeList
 	var classes storagev1.StorageClassList
+	var drivers storagev1.CSINodeList
 	var jobs batchv1.JobList
 	var sets appsv1.ReplicaSetList
 	var services corev1.ServiceList
 	var moves v1alpha1.MigrationList
 	lists := map[string]client.ObjectList{
 		"nodes": &nodes, "pods": &pods, "DaemonSets": &daemons, "PodDisruptionBudgets": &budgets, "namespaces": &namespaces,
-		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes, "Jobs": &jobs, "ReplicaSets": &sets, "Services": &services,
+		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes, "CSINodes": &drivers, "Jobs": &jobs, "ReplicaSets": &sets, "Services": &services,
 	}
 	if migrations {
 		lists["Migrations"] = &moves
@@ -109,6 +110,7 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	for i := range classes.Items {
 		w.volumes.classes[classes.Items[i].Name] = &classes.Items[i]
 	}
+	w.volumes.readDrivers(drivers.Items)
 	for i := range nodes.Items {
 		w.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}

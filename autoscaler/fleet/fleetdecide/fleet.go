@@ -245,7 +245,12 @@ func (f *forecast) left(asking map[class.Class]bool) []purchase.ExistingNode {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.open && takesAll(n.node, asking) {
-			nodes = append(nodes, purchase.NodeOf(n.node, n.Free, n.pods))
+			left := purchase.NodeOf(n.node, n.Free, n.pods)
+			if left.Host != nil {
+				now := n.node.Attached()
+				left.Host = left.Host.With(&n.attached, &now)
+			}
+			nodes = append(nodes, left)
 		}
 	}
 	return nodes

@@ -75,16 +75,19 @@ type future struct {
 	open  bool          // it accepts pods
 	last  time.Duration // when its last pod is expected to end
 	place int           // index in roomy, -1 if it is not there
+	// attached are the volumes of its pods.
+	attached constraint.Attached
 }
 
 // coming is an event expected at a time from now.
 type coming struct {
 	at       time.Duration
-	sequence int          // order of creation, the last tie-break
-	ready    bool         // the node becomes ready
-	node     int          // the node with free room or that becomes ready; -1 for an arrival
-	free     packing.Size // the room that becomes free
-	pod      *cluster.Pod // the pod that arrives
+	sequence int             // order of creation, the last tie-break
+	ready    bool            // the node becomes ready
+	node     int             // the node with free room or that becomes ready; -1 for an arrival
+	free     packing.Size    // the room that becomes free
+	demands  *constraint.Pod // the constraints of the pod that ends
+	pod      *cluster.Pod    // the pod that arrives
 }
 
 // newForecast returns a forecast of the given length. It leaves out the nodes in gone and their pods.
@@ -105,7 +108,7 @@ func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *f
 		}
 		at := len(f.nodes)
 		f.nodes = append(f.nodes, future{
-			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: len(n.Pods), open: n.Phase == cluster.Ready,
+			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: len(n.Pods), open: n.Phase == cluster.Ready, attached: n.Attached(),
 		})
 		to := &f.nodes[at]
 		if n.Has(class.Service) {
@@ -143,7 +146,7 @@ func (f *forecast) ends(at int, n *cluster.Node) {
 		if end == 0 {
 			end = f.ahead / 2
 		}
-		f.expect(coming{at: end, node: at, free: p.Size})
+		f.expect(coming{at: end, node: at, free: p.Size, demands: p.Demands})
 	}
 }
 
@@ -203,6 +206,7 @@ func (f *forecast) run() []waiter {
 		} else {
 			n.Free = packing.Size{MilliCPU: n.Free.MilliCPU + e.free.MilliCPU, MemoryBytes: n.Free.MemoryBytes + e.free.MemoryBytes}
 			n.pods--
+			n.attached.Remove(e.demands)
 		}
 		f.file(e.node)
 		if n.open {
@@ -279,7 +283,8 @@ func (n *future) at(now time.Duration) packing.Node {
 }
 
 func (n *future) holds(p *cluster.Pod) bool {
-	return p.Size.Fits(n.Free) && n.node.Suits(p) && n.node.Takes(n.pods+1)
+	return p.Size.Fits(n.Free) && n.node.Suits(p) && n.node.Takes(n.pods+1) &&
+		n.attached.Refuses(p.Demands, n.node.Host) == ""
 }
 
 // take gives a pod its room until it ends.
@@ -295,10 +300,11 @@ func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 		f.elsewhere[p.Name] = true
 	}
 	if p.Class == class.Batch && !p.Guessed {
-		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
+		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size, demands: p.Demands})
 	}
 	n.Free = n.Free.Minus(p.Size)
 	n.pods++
+	n.attached.Add(p.Demands)
 	if p.Class == class.Service {
 		n.last = packing.Endless
 	}

@@ -20,6 +20,9 @@ type traits struct {
 	// taints are the permanent taints of the flavor: the stated ones, and those that a node still has after its join
 	// timeout. passing are the other taints, which younger nodes have.
 	taints, passing []corev1.Taint
+	// attaches is as in [constraint.Host]: what the nodes of the flavor can attach or, if there are none, other nodes of
+	// its instance type.
+	attaches map[string]int64
 }
 
 // keep returns the taints without those that nodes have only while they start.
@@ -36,6 +39,7 @@ func (o *observer) readTraits(s *Stock) {
 			nodes[m.Flavor] = append(nodes[m.Flavor], m)
 		}
 	}
+	alike := o.byInstanceType()
 	for i := range s.Inventory.Flavors {
 		f := &s.Inventory.Flavors[i]
 		t := traits{taints: slices.Clone(f.Stated)}
@@ -50,8 +54,22 @@ func (o *observer) readTraits(s *Stock) {
 			t.passing = append(t.passing, world.Starting(o.View.Nodes[name], t.taints)...)
 		}
 		t.static, t.statics = o.View.Static(names)
+		if t.attaches = o.World.Attaches(names); t.attaches == nil {
+			t.attaches = o.World.Attaches(alike[f.Labels[corev1.LabelInstanceTypeStable]])
+		}
 		s.traits[f.Name] = t
 	}
+}
+
+// byInstanceType returns the nodes of each instance type, without those of none.
+func (o *observer) byInstanceType() map[string][]string {
+	all := map[string][]string{}
+	for name, node := range o.World.Nodes {
+		if of := node.Labels[corev1.LabelInstanceTypeStable]; of != "" {
+			all[of] = append(all[of], name)
+		}
+	}
+	return all
 }
 
 // startingNode returns a node that has a startup taint, and the taint. If the node is ready, it is a machine on order,

@@ -285,7 +285,7 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 // template returns a machine of a flavor on order.
 func (o *observer) template(s *Stock, f *provider.Flavor, own bool) cluster.Node {
 	seen := s.traits[f.Name]
-	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
+	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints), Attaches: seen.attaches}
 	size, pods, residents := o.View.Overhead(host)
 	host.Residents = residents
 	if f.Seen { // else limitToSeen has already subtracted them

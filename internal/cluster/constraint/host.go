@@ -22,6 +22,9 @@ type Host struct {
 	Residents []Resident
 	// Disk is its ephemeral storage; nil if it is unknown.
 	Disk *Disk
+	// Attaches is how many volumes of each CSI driver the pods of the host can have, by the drivers that it has:
+	// math.MaxInt64 for any number. It is nil if that is unknown.
+	Attaches map[string]int64
 }
 
 // Disk is the ephemeral storage of a host, in bytes: what pods can request, and what they do not request yet.

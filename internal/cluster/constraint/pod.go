@@ -217,6 +217,21 @@ func Coupled(pods []*Pod) map[*Pod]bool {
 	return coupled
 }
 
+// Tracked returns the pods of which a [Tracker] must know where they are: those that are [Coupled], and those that attach
+// volumes. The latter matter only for the room on their own host.
+func Tracked(pods []*Pod) map[*Pod]bool {
+	tracked := Coupled(pods)
+	for _, p := range pods {
+		if p.Attaches() {
+			tracked[p] = true
+		}
+	}
+	return tracked
+}
+
+// Attaches reports whether the pod has volumes that its host must be able to attach: see [Pod.Attaching].
+func (p *Pod) Attaches() bool { return p != nil && len(p.static.volumes) > 0 }
+
 // CoupledBeyond returns the pods that are coupled by constraints with a topology key other than the given one. For the
 // other pods, the domains of those keys do not matter.
 func CoupledBeyond(pods []*Pod, topologyKey string) map[*Pod]bool {

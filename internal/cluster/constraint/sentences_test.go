@@ -56,6 +56,21 @@ func TestEachSentenceAboutAHostIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.
 		t.Helper()
 		return mustCompile(t, constraint.NewCompiler(nil), pod("web")).Needing(2 << 30).Admits(&constraint.Host{Disk: &constraint.Disk{Total: 4 << 30, Free: free << 30}})
 	}
+	// attaching returns why a pod with two volumes cannot run on a host, beside another one if it attaches any.
+	attaching := func(leaves bool, host *constraint.Host, other ...constraint.Volumes) string {
+		t.Helper()
+		c := constraint.NewCompiler(nil)
+		demands := mustCompile(t, c, pod("web")).Attaching([]constraint.Volumes{{Driver: "disk", Count: 2}}, leaves)
+		tracker := constraint.NewTracker()
+		at := tracker.AddHost(host)
+		tracker.Place(mustCompile(t, c, pod("db")).Attaching(other, false), at)
+		if why := demands.Admits(host); why != "" {
+			return why
+		}
+		return tracker.Check(demands, at)
+	}
+	disks := func(most int64) *constraint.Host { return &constraint.Host{Attaches: map[string]int64{"disk": most}} }
+	one := constraint.Volumes{Driver: "disk", Count: 1}
 	// resident returns why a pod cannot run beside a DaemonSet's pod.
 	resident := func(asks, daemon *corev1.Pod) string {
 		t.Helper()
@@ -75,6 +90,12 @@ func TestEachSentenceAboutAHostIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.
 		{"node affinity ", on(requiring(inZone("y")), a), on(requiring(inZone("y"), inZone("x")), a)},
 		{"node affinity without terms", on(requiring(corev1.NodeSelectorTerm{}), a), on(requiring(corev1.NodeSelectorTerm{}, inZone("y")), a)},
 		{"insufficient ephemeral-storage: it needs %s of %s that are free", needing(1), needing(2)},
+		{"it is unknown how many volumes can be attached there", attaching(true, &constraint.Host{}), attaching(false, &constraint.Host{})},
+		{"CSI driver ", attaching(true, &constraint.Host{Attaches: map[string]int64{}}), attaching(true, disks(2))},
+		{" is missing", attaching(true, &constraint.Host{Attaches: map[string]int64{"files": 9}}), attaching(false, &constraint.Host{Attaches: map[string]int64{"files": 9}})},
+		{"it has %d volumes of CSI driver %s, and %d can be attached", attaching(false, disks(1)), attaching(false, disks(2))},
+		{"no more volumes of CSI driver ", attaching(false, disks(2), one), attaching(false, disks(3), one)},
+		{" can be attached", attaching(false, disks(2), one), attaching(false, disks(2), constraint.Volumes{Driver: "files", Count: 1})},
 		{"host port ", on(hostPort(80), a, pod("other", hostPort(80))), on(hostPort(80), a, pod("other", hostPort(81)))},
 		{"pod affinity needs label ", on(near("db", zone), nowhere), on(near("db", zone), a)},
 		{"pod affinity on ", on(near("db", zone), a), on(near("db", zone), a, pod("db"))},

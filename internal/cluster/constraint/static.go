@@ -25,6 +25,8 @@ type static struct {
 	unschedulable bool // tolerates a cordoned host
 	unfit         []Unfit
 	disk          int64 // the bytes of ephemeral storage that it needs
+	volumes       []Volumes
+	hasDrivers    bool // the host must be known to have the drivers of the volumes
 }
 
 // equals requires a label with one value.
@@ -62,6 +64,9 @@ func (s *static) admits(h *Host) string {
 	}
 	if h.Disk != nil && s.disk > h.Disk.Free {
 		return fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))
+	}
+	if why := s.attaches(h); why != "" {
+		return why
 	}
 	return s.unfitFor(h)
 }

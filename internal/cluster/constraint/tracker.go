@@ -35,6 +35,8 @@ type resident struct {
 	host  *Host
 	pods  []*Pod
 	ports []port
+	// attached are the volumes of the pods.
+	attached Attached
 }
 
 // names numbers the domains. All clones share the numbers.
@@ -113,6 +115,7 @@ func (t *Tracker) Place(p *Pod, host int) {
 	r := t.ownResident(host)
 	r.pods = append(r.pods, p)
 	r.ports = append(r.ports, p.ports...)
+	r.attached.Add(p)
 	t.count(p, host, 1)
 }
 
@@ -130,6 +133,7 @@ func (t *Tracker) Unplace(p *Pod, host int) {
 		at := slices.Index(r.ports, p.ports[i])
 		r.ports = slices.Delete(r.ports, at, at+1)
 	}
+	r.attached.Remove(p)
 	t.count(p, host, -1)
 }
 
@@ -153,7 +157,7 @@ func (t *Tracker) count(p *Pod, host int, n int32) {
 }
 
 // Check returns "" if no placed pod prevents the pod from running on the host. Otherwise it returns the first reason:
-// host ports, a spread constraint, pod affinity, the pod's own anti-affinity, that of other pods. [Pod.Admits] checks
+// host ports, the volumes that the host can attach, a spread constraint, pod affinity, the pod's own anti-affinity, that of other pods. [Pod.Admits] checks
 // the constraints on the host alone.
 //
 // The first pod of a group with affinity to itself may go to any host that has the topology keys, as long as no pod of
@@ -170,6 +174,9 @@ func (t *Tracker) Check(p *Pod, host int) string {
 				return p.ports[i].reason
 			}
 		}
+	}
+	if reason := r.attached.Refuses(p, r.host); reason != "" {
+		return reason
 	}
 	for i := range p.spreads {
 		if reason := t.checkSpread(&p.spreads[i], host); reason != "" {
@@ -386,7 +393,7 @@ func (t *Tracker) eligible(def *spreadDef, host int) bool {
 func (t *Tracker) ownResident(host int) *resident {
 	r := t.hosts[host]
 	if r.owner != t.me {
-		r = &resident{owner: t.me, host: r.host, pods: slices.Clone(r.pods), ports: slices.Clone(r.ports)}
+		r = &resident{owner: t.me, host: r.host, pods: slices.Clone(r.pods), ports: slices.Clone(r.ports), attached: r.attached.Clone()}
 		t.hosts[host] = r
 	}
 	return r

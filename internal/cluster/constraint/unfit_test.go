@@ -1,9 +1,11 @@
 package constraint_test
 
 import (
+	"math"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
@@ -91,5 +93,86 @@ func TestAPodIsKeptAwayFromHostsWithTooLittleEphemeralStorage(t *testing.T) {
 		if got := tc.pod.Admits(tc.host); got != tc.want {
 			t.Errorf("%s: it is kept away by %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestPodsWithEqualVolumesAreTheSame(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	plain := mustCompile(t, c, pod("a"))
+	of := func(count int64, leaves bool) *constraint.Pod {
+		return plain.Attaching([]constraint.Volumes{{Driver: "disk", Count: count}}, leaves)
+	}
+	if plain.Attaching(nil, true) != plain || plain.Attaches() || of(1, false) != of(1, false) || !of(1, false).Attaches() {
+		t.Error("pods with equal volumes are not the same, or one without volumes attaches some")
+	}
+	seen := map[string]bool{plain.StaticKey(): true}
+	for _, p := range []*constraint.Pod{of(1, false), of(2, false), of(1, true), of(1, false).Needing(1)} {
+		if seen[p.StaticKey()] {
+			t.Errorf("pods with different volumes have one static key: %q", p.StaticKey())
+		}
+		seen[p.StaticKey()] = true
+	}
+	if p := of(1, false); !p.Plain() || len(constraint.Coupled([]*constraint.Pod{p})) > 0 || !constraint.Tracked([]*constraint.Pod{p, plain})[p] {
+		t.Error("where a pod with volumes is matters to pods of other hosts, or not to those of its own")
+	}
+}
+
+// TestATrackerCountsTheVolumesOfTheHost compares with a count of the volumes there.
+func TestATrackerCountsTheVolumesOfTheHost(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	plain := mustCompile(t, c, pod("a"))
+	rapid.Check(t, func(t *rapid.T) {
+		tracker, disks := constraint.NewTracker(), make([]int64, 2) // by host
+		hosts, placed := make([]*constraint.Host, 2), [2][]*constraint.Pod{}
+		counts := map[*constraint.Pod]int64{}
+		for i := range hosts {
+			hosts[i] = &constraint.Host{Attaches: map[string]int64{"disk": rapid.Int64Range(0, 5).Draw(t, "most")}}
+			tracker.AddHost(hosts[i])
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			at := rapid.IntRange(0, 1).Draw(t, "host")
+			if last := len(placed[at]) - 1; last >= 0 && rapid.Bool().Draw(t, "leaves") {
+				tracker.Unplace(placed[at][last], at)
+				disks[at] -= counts[placed[at][last]]
+				placed[at] = placed[at][:last]
+			}
+			count := rapid.Int64Range(0, 2).Draw(t, "disks")
+			volumes := []constraint.Volumes{{Driver: "files", Count: 9}}
+			if count > 0 {
+				volumes = append([]constraint.Volumes{{Driver: "disk", Count: count}}, volumes...)
+			}
+			p := plain.Attaching(volumes, false)
+			counts[p] = count
+			if rapid.Bool().Draw(t, "clone") { // what is placed there does not count here
+				tracker.Clone().Place(p, at)
+			}
+			fits := disks[at]+count <= hosts[at].Attaches["disk"] || count == 0
+			if why := tracker.Check(p, at); (why == "") != fits {
+				t.Fatalf("%d disks beside %d of %d: %q", count, disks[at], hosts[at].Attaches["disk"], why)
+			}
+			tracker.Place(p, at) // a scheduler may, or the number may have been lower
+			disks[at], placed[at] = disks[at]+count, append(placed[at], p)
+		}
+	})
+}
+
+func TestAHostWithOtherPodsCanAttachFewerOrMore(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	of := func(n int64) (a constraint.Attached) {
+		a.Add(mustCompile(t, c, pod("a")).Attaching([]constraint.Volumes{{Driver: "disk", Count: n}, {Driver: "files", Count: n}}, false))
+		return a
+	}
+	host := &constraint.Host{Attaches: map[string]int64{"disk": 5, "files": math.MaxInt64}}
+	one, three := of(1), of(3)
+	for name, tc := range map[string]struct {
+		more, fewer constraint.Attached
+		want        int64
+	}{"more": {three, one, 3}, "fewer": {one, three, 7}} {
+		if got := host.With(&tc.more, &tc.fewer).Attaches; got["disk"] != tc.want || got["files"] != math.MaxInt64 {
+			t.Errorf("%s: %v, want %d", name, got, tc.want)
+		}
+	}
+	if host.With(&one, &one) != host || host.Attaches["disk"] != 5 {
+		t.Error("the host has changed")
 	}
 }
