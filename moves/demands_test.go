@@ -88,6 +88,22 @@ func (d demands) on(p cluster.Pod, app string, all ...demand) cluster.Pod {
 	return p
 }
 
+// disks are volumes of one CSI driver.
+func disks(count int64) []constraint.Volumes { return []constraint.Volumes{{Driver: "disk", Count: count}} }
+
+// attaching returns a pod with a number of volumes that leaves its node.
+func (d demands) attaching(p cluster.Pod, count int64) cluster.Pod {
+	p.Demands = d.of(p.Name).Attaching(disks(count), true)
+	return p
+}
+
+// attachesAtMost returns the node with a limit on the volumes of its pods.
+func attachesAtMost(count int64, n cluster.Node) cluster.Node {
+	n = located(n, "x")
+	n.Host.Attaches = map[string]int64{"disk": count}
+	return n
+}
+
 // located returns the node in a zone.
 func located(n cluster.Node, in string) cluster.Node {
 	n.Host = &constraint.Host{Name: n.Name, Labels: map[string]string{hostname: n.Name, zone: in}}
@@ -112,6 +128,9 @@ func drawDemands(t *rapid.T, s *cluster.State) {
 		if in := rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "zone"); in != "" {
 			h.Labels[zone] = in
 		}
+		if rapid.Bool().Draw(t, "volumes are counted") {
+			h.Attaches = map[string]int64{"disk": rapid.Int64Range(0, 3).Draw(t, "volumes")}
+		}
 		if rapid.IntRange(0, 9).Draw(t, "tainted") == 0 {
 			h.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 		}
@@ -128,6 +147,9 @@ func drawDemands(t *rapid.T, s *cluster.State) {
 				apartFrom(app(), key()), near(app(), key()), spreadOver(key(), app()), port(80), inZone("x"), func(*corev1.Pod) {},
 			}), 0, 2).Draw(t, "demands")
 			n.Pods[j].Demands = compiler.of(app(), all...)
+			if rapid.IntRange(0, 2).Draw(t, "has volumes") == 0 {
+				n.Pods[j].Demands = n.Pods[j].Demands.Attaching(disks(rapid.Int64Range(1, 2).Draw(t, "disks")), rapid.Bool().Draw(t, "leaves"))
+			}
 		}
 	}
 	for i := range s.Flavors {
@@ -169,6 +191,15 @@ func TestDrainsKeepWhatPodsDemand(t *testing.T) {
 			[]string{"drain a: p>b q>b"}},
 		{"it finds no room there",
 			[]cluster.Node{located(node("a", d.on(job("p", 1, 1), "p", near("q", hostname)), d.on(job("q", 1, 1), "q")), "x"), located(node("b", job("r", 9, 9)), "x"), located(node("c", job("s", 8, 9)), "x")},
+			[]string{}},
+		{"a node that can attach no more volumes",
+			[]cluster.Node{attachesAtMost(3, node("a", d.attaching(job("p", 1, 1), 1))), attachesAtMost(2, node("b", d.attaching(job("q", 8, 8), 2))), attachesAtMost(2, node("c", d.attaching(job("r", 5, 5), 1)))},
+			[]string{"drain a: p>c"}},
+		{"room for one volume of two",
+			[]cluster.Node{attachesAtMost(3, node("a", d.attaching(job("o", 1, 1), 1), d.attaching(job("p", 1, 1), 1))), attachesAtMost(2, node("b", d.attaching(job("q", 8, 8), 1)))},
+			[]string{}},
+		{"a node without the driver",
+			[]cluster.Node{attachesAtMost(3, node("a", d.attaching(job("p", 1, 1), 1))), located(node("b", job("q", 8, 8)), "x")},
 			[]string{}},
 		{"the same port of a node",
 			[]cluster.Node{located(node("a", d.on(job("p", 1, 1), "p", port(80))), "x"), located(node("b", d.on(job("q", 8, 8), "q", port(80))), "x"), located(node("c", job("r", 5, 5)), "x")},

@@ -209,7 +209,25 @@ func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[s
 		if free := n.Free(); targets[n.Name] && (free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods != nil && int64(len(n.Pods)) > *n.MaxPods) {
 			t.Fatalf("%s is over-filled: %+v free, %d pods", n.Name, free, len(n.Pods))
 		}
+		if why := overAttached(n); targets[n.Name] && why != "" {
+			t.Fatalf("%s is over-filled: %s", n.Name, why)
+		}
 	}
+}
+
+// overAttached returns why the pods that have come to a node, which are its last ones, cannot all be there with their volumes,
+// or "".
+func overAttached(n *cluster.Node) string {
+	all := n.Attached()
+	for i := range n.Pods {
+		d := n.Pods[i].Demands
+		all.Remove(d)
+		if why := all.Refuses(d, n.Host); why != "" && i == len(n.Pods)-1 {
+			return why
+		}
+		all.Add(d)
+	}
+	return ""
 }
 
 // naive plans as described in the doc comments.

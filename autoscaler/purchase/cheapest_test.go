@@ -34,6 +34,9 @@ func (d demands) of(app string, spec corev1.PodSpec) *constraint.Pod {
 	return p
 }
 
+// disks are volumes of one CSI driver.
+func disks(count int64) []constraint.Volumes { return []constraint.Volumes{{Driver: "disk", Count: count}} }
+
 func like(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
@@ -229,10 +232,23 @@ func drawRequest(t *rapid.T) Request {
 		}
 		req.Pods = append(req.Pods, p)
 	}
+	if rapid.Bool().Draw(t, "volumes") {
+		for i := range req.Pods {
+			if r.IntN(2) == 0 {
+				if req.Pods[i].Demands == nil {
+					req.Pods[i].Demands = c.of("plain", corev1.PodSpec{})
+				}
+				req.Pods[i].Demands = req.Pods[i].Demands.Attaching(disks(1+r.Int64N(2)), false)
+			}
+		}
+	}
 	for i := range 1 + r.IntN(5) {
 		cpu, memory := 5+r.Int64N(30), 5+r.Int64N(30)
 		f := zoned(flavor(fmt.Sprint("f", i), cpu, memory, 1+cpu+memory+r.Int64N(20)), zones[r.IntN(3)])
 		f.MaxPods = atMost(r.Int64N(3) * 5)
+		if r.IntN(2) == 0 {
+			f.Host.Attaches = map[string]int64{"disk": r.Int64N(5)}
+		}
 		if r.IntN(4) == 0 {
 			f.Most = new(1 + r.IntN(3))
 		}
@@ -241,6 +257,9 @@ func drawRequest(t *rapid.T) Request {
 	for i := range r.IntN(4) {
 		n := standing(fmt.Sprint("n", i), r.Int64N(20), r.Int64N(20), r.Int64N(6)-1)
 		n.Host.Labels[perZone] = zones[r.IntN(3)]
+		if r.IntN(2) == 0 {
+			n.Host.Attaches = map[string]int64{"disk": r.Int64N(3)}
+		}
 		if coupled == 2 {
 			n.Pods = append(n.Pods, c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(len(specs))]()))
 		}
@@ -323,6 +342,7 @@ func podsByMachine(t *rapid.T, req Request, got Result) map[string][]Pod {
 func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 	t.Helper()
 	var cpu, memory int64
+	var attached constraint.Attached
 	for _, p := range pods {
 		cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
 		if p.Arch != "" && p.Arch != has.Arch {
@@ -337,6 +357,10 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 		if p.Demands != nil && p.Demands.Admits(has.Host) != "" {
 			t.Fatalf("%s on %s: %s", p.Name, name, p.Demands.Admits(has.Host))
 		}
+		if why := attached.Refuses(p.Demands, has.Host); why != "" {
+			t.Fatalf("%s on %s with the volumes of others: %s", p.Name, name, why)
+		}
+		attached.Add(p.Demands)
 	}
 	if cpu > max(0, has.Size.MilliCPU) || memory > max(0, has.Size.MemoryBytes) || has.MaxPods != nil && int64(len(pods)) > *has.MaxPods {
 		t.Fatalf("%s is over-filled: CPU %d, memory %d, %d pods on %+v", name, cpu, memory, len(pods), has)

@@ -1,10 +1,15 @@
 package world
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,6 +48,23 @@ func shared(spec *corev1.PersistentVolumeSpec) {
 	spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 }
 
+// driver is what a node's CSINode says of a driver: how many volumes it attaches; none if negative.
+func driver(name string, count int32) storagev1.CSINodeDriver {
+	d := storagev1.CSINodeDriver{Name: name}
+	if count >= 0 {
+		d.Allocatable = &storagev1.VolumeNodeResources{Count: &count}
+	}
+	return d
+}
+
+// having is next in a cluster whose node b has the drivers.
+func having(next func(*World, *corev1.Pod), drivers ...storagev1.CSINodeDriver) func(*World, *corev1.Pod) {
+	return func(w *World, pod *corev1.Pod) {
+		next(w, pod)
+		w.volumes.readDrivers([]storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.CSINodeSpec{Drivers: drivers}}})
+	}
+}
+
 func TestAPodStaysThatNeedsMoreOfItsNodeThanPlansOfMovesCount(t *testing.T) {
 	wait, evict := cluster.WaysOf(cluster.Wait), cluster.WaysOf(cluster.Evict)
 	runs := func(next func(*World, *corev1.Pod)) func(*World, *corev1.Pod) {
@@ -68,6 +90,12 @@ func TestAPodStaysThatNeedsMoreOfItsNodeThanPlansOfMovesCount(t *testing.T) {
 			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "accelerator"}}
 		}, 0, "resource claim accelerator"},
 		{"a volume that is attached", mounts(func(*corev1.PersistentVolumeSpec) {}), 0, "volume disk of claim data"},
+		{"a volume that is attached, and nodes say how many", having(mounts(func(*corev1.PersistentVolumeSpec) {}), driver("ebs.csi.aws.com", 1)), evict, ""},
+		{"nodes attach any number", having(mounts(func(*corev1.PersistentVolumeSpec) {}), driver("ebs.csi.aws.com", -1)), evict, ""},
+		{"nodes have another driver", having(mounts(func(*corev1.PersistentVolumeSpec) {}), driver("disk.csi.azure.com", 1)), 0, "volume disk of claim data"},
+		{"a volume of a replaced plugin", having(mounts(func(spec *corev1.PersistentVolumeSpec) {
+			spec.CSI, spec.AWSElasticBlockStore = nil, &corev1.AWSElasticBlockStoreVolumeSource{}
+		}), driver("ebs.csi.aws.com", 1)), evict, ""},
 		{"a shared file system", mounts(shared), evict, ""},
 		{"a shared block device", mounts(func(spec *corev1.PersistentVolumeSpec) {
 			shared(spec)
@@ -186,5 +214,97 @@ func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 				t.Errorf("needed: %v, want node a by %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestNodesHoldAsManyVolumesAsTheyCanAttach has node b, which can attach three volumes. Pods run there, and one more asks for
+// room. A claim without a volume counts for the provisioner of its class.
+func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
+	const ebs = "ebs.csi.aws.com"
+	late := storageClass(storagev1.VolumeBindingWaitForFirstConsumer, "kubernetes.io/aws-ebs")
+	tests := []struct {
+		name   string
+		there  string // the claims of each pod there: those of one pod are joined by +
+		daemon string // those of a DaemonSet's pod there
+		asks   string
+		csi    []storagev1.CSINodeDriver
+		want   string
+	}{
+		{name: "the third", there: "x y", asks: "z"},
+		{name: "the fourth", there: "x+y z", asks: "v", want: "no more volumes of CSI driver ebs.csi.aws.com can be attached"},
+		{name: "two of which one has room", there: "x y", asks: "z+v", want: "no more volumes of CSI driver ebs.csi.aws.com can be attached"},
+		{name: "more than the node can ever attach", asks: "x+y+z+v", want: "it has 4 volumes of CSI driver ebs.csi.aws.com, and 3 can be attached"},
+		{name: "pods that share a volume", there: "x x y", asks: "z"},
+		{name: "pods that share a volume, and a fourth", there: "x x y z", asks: "v", want: "no more volumes of CSI driver ebs.csi.aws.com can be attached"},
+		{name: "the pod of a DaemonSet has one", there: "x y", daemon: "z", asks: "v", want: "no more volumes of CSI driver ebs.csi.aws.com can be attached"},
+		{name: "a volume that is still to be created", there: "x y z", asks: "late", want: "no more volumes of CSI driver ebs.csi.aws.com can be attached"},
+		{name: "one that is shared with the pod of a DaemonSet", there: "x", daemon: "x", asks: "y+z"},
+		{name: "a volume of another driver", there: "x y z", asks: "file"},
+		{name: "any number", there: "x y z", asks: "v", csi: []storagev1.CSINodeDriver{driver(ebs, -1)}},
+		{name: "no driver yet", there: "x y z", asks: "v", csi: []storagev1.CSINodeDriver{}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			w, _ := scene()
+			w.volumes = volumes{classes: map[string]*storagev1.StorageClass{"late": late}, claims: map[string]*corev1.PersistentVolumeClaim{"default/late": claim("late", "")}, volumes: map[string]*corev1.PersistentVolume{}}
+			for _, name := range []string{"x", "y", "z", "v", "file"} {
+				w.volumes.claims["default/"+name], w.volumes.volumes[name] = claim("late", name), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				w.volumes.volumes[name].Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: ebs}
+			}
+			w.volumes.volumes["file"].Spec.CSI.Driver = "files"
+			csi := []storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver(ebs, 9)}}}}
+			drivers := tc.csi
+			if drivers == nil {
+				drivers = []storagev1.CSINodeDriver{driver(ebs, 3), driver("files", -1)}
+			}
+			w.volumes.readDrivers(append(csi, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.CSINodeSpec{Drivers: drivers}}))
+			add := func(claims, node string) *corev1.Pod {
+				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", len(w.Pods))}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}}}
+				for _, name := range strings.Split(claims, "+") {
+					p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+				}
+				w.Pods = append(w.Pods, p)
+				return &w.Pods[len(w.Pods)-1]
+			}
+			for _, claims := range strings.Fields(tc.there) {
+				add(claims, "b")
+			}
+			if tc.daemon != "" {
+				add(tc.daemon, "b").OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+			}
+			add(tc.asks, "")
+			v := NewView(w, noon, runtimes.NewLearner())
+			node := v.Node(w.Nodes["b"], cluster.Node{Name: "b"})
+			asks, held := v.wait(&w.Pods[len(w.Pods)-1])
+			if held != "" {
+				t.Fatal(held)
+			}
+			attached := node.Attached()
+			if got := cmp.Or(asks.Demands.Admits(node.Host), attached.Refuses(asks.Demands, node.Host)); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestANewNodeAttachesWhatOthersLikeItDo(t *testing.T) {
+	w, _ := scene()
+	on := func(node string, drivers ...storagev1.CSINodeDriver) storagev1.CSINode {
+		return storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{Drivers: drivers}}
+	}
+	w.volumes.readDrivers([]storagev1.CSINode{on("a", driver("disk", 5), driver("files", -1)), on("b", driver("disk", 4)), on("joins"), on("c", driver("disk", 3))})
+	for name, tc := range map[string]struct {
+		like []string
+		want map[string]int64
+	}{
+		"the least of two":              {[]string{"a", "b"}, map[string]int64{"disk": 4, "files": math.MaxInt64}},
+		"one whose drivers start":       {[]string{"a", "joins"}, map[string]int64{"disk": 5, "files": math.MaxInt64}},
+		"only one whose drivers start":  {[]string{"joins"}, nil},
+		"one of which nothing is known": {[]string{"d"}, nil},
+		"there is no node":              {nil, nil},
+	} {
+		if got := w.Attaches(tc.like); !maps.Equal(got, tc.want) || (got == nil) != (tc.want == nil) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }
