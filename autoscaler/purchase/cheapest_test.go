@@ -35,7 +35,9 @@ func (d demands) of(app string, spec corev1.PodSpec) *constraint.Pod {
 }
 
 // disks are volumes of one CSI driver.
-func disks(count int64) []constraint.Volumes { return []constraint.Volumes{{Driver: "disk", Count: count}} }
+func disks(count int64) []constraint.Volumes {
+	return []constraint.Volumes{{Driver: "disk", Count: count}}
+}
 
 func like(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}

@@ -239,23 +239,112 @@ func (d *draft) spread() {
 		counts[zoneOf(d.flavors[best].Host)]++
 		d.purchase(best, 1)
 	}
+	d.spreadPods(counts)
 	slices.SortStableFunc(d.bought, func(a, b mix.Bought) int {
 		x, y := &d.flavors[a.Bin], &d.flavors[b.Bin]
 		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(x.MicroDollarsPerHour, y.MicroDollarsPerHour), cmp.Compare(x.Name, y.Name))
 	})
 }
 
+// SpreadShare is how much more a machine may cost, as a part of its price, to be in the zone that a soft topology spread
+// constraint (whenUnsatisfiable: ScheduleAnyway) of its pods prefers.
+const SpreadShare = 0.05
+
+// spreadPods moves bought machines to the zones that the soft spread constraints of their pods prefer: those with the
+// fewest pods that the constraints count. Of zones with equally many it takes the cheapest, then the one with the fewest
+// machines. Each machine costs at most SpreadShare more than before; neither their number nor their pods change. machines
+// are the numbers by zone.
+//
+// Cost: O(m·(f + p)) for m machines, f flavors and p pods on each.
+func (d *draft) spreadPods(machines map[string]int) {
+	there := map[string]map[string]int{} // by constraint and zone
+	for i := range d.bought {
+		b := &d.bought[i]
+		pods := d.spreadsOf(b)
+		if len(pods) == 0 {
+			continue
+		}
+		best := b.Bin
+		machines[zoneOf(d.flavors[best].Host)]--
+		for _, at := range d.alikeWithin(b.Bin, SpreadShare) {
+			if d.prefers(at, best, pods, there, machines) && d.changes(b, at) {
+				best = at
+			}
+		}
+		d.purchase(b.Bin, -1)
+		d.purchase(best, 1)
+		b.Bin = best
+		zone := zoneOf(d.flavors[best].Host)
+		machines[zone]++
+		for key, n := range pods {
+			if there[key] == nil {
+				there[key] = map[string]int{}
+			}
+			there[key][zone] += n
+		}
+	}
+}
+
+// spreadsOf counts the pods of a bought machine by their soft spread constraint.
+func (d *draft) spreadsOf(b *mix.Bought) map[string]int {
+	var counts map[string]int
+	for _, item := range b.Items {
+		if key := d.asked[item].Spread; key != "" {
+			if counts == nil {
+				counts = map[string]int{}
+			}
+			counts[key]++
+		}
+	}
+	return counts
+}
+
+// prefers reports whether pods prefer flavor a to flavor b, by the zones of both.
+func (d *draft) prefers(a, b int, pods map[string]int, there map[string]map[string]int, machines map[string]int) bool {
+	x, y := zoneOf(d.flavors[a].Host), zoneOf(d.flavors[b].Host)
+	if x == y {
+		return false
+	}
+	beside := func(zone string) (n int) {
+		for key, of := range pods {
+			n += of * (d.r.Spreads[key][zone] + there[key][zone])
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(beside(x), beside(y)), cmp.Compare(d.flavors[a].MicroDollarsPerHour, d.flavors[b].MicroDollarsPerHour),
+		cmp.Compare(machines[x], machines[y])) < 0
+}
+
+// changes reports whether a bought machine may become one of another flavor.
+func (d *draft) changes(b *mix.Bought, at int) bool {
+	f := &d.flavors[at]
+	if !f.Sells(1) || !d.holds(f, b) {
+		return false
+	}
+	d.purchase(b.Bin, -1)
+	defer d.purchase(b.Bin, 1)
+	return d.budget.Has(f.Size, f.MicroDollarsPerHour)
+}
+
 // equals returns the flavors in zones, by name, that equal a flavor in a zone: of the same price and architecture, and of
 // the same instance type or nearly the same size. Nodes of one instance type differ a little, and what is stated about it
 // differs more.
-func (d *draft) equals(of int) (all []int) {
+func (d *draft) equals(of int) []int {
+	price := d.flavors[of].MicroDollarsPerHour
+	return slices.DeleteFunc(d.alikeWithin(of, 0), func(at int) bool { return d.flavors[at].MicroDollarsPerHour != price })
+}
+
+// alikeWithin returns the flavors in zones, by name, that equal a flavor apart from their price, which is higher by at most
+// a share.
+func (d *draft) alikeWithin(of int, share float64) (all []int) {
 	const nearly = 0.02
 	f := &d.flavors[of]
+	most := f.MicroDollarsPerHour + int64(share*float64(f.MicroDollarsPerHour))
 	near := func(a, b int64) bool { return math.Abs(float64(a-b)) <= nearly*float64(max(a, b)) }
 	for at := range d.flavors {
 		o := &d.flavors[at]
 		same := instanceTypeOf(f) != "" && instanceTypeOf(f) == instanceTypeOf(o)
-		if zoneOf(f.Host) != "" && zoneOf(o.Host) != "" && o.MicroDollarsPerHour == f.MicroDollarsPerHour && o.Arch == f.Arch &&
+		if zoneOf(f.Host) != "" && zoneOf(o.Host) != "" && o.MicroDollarsPerHour <= most && o.Arch == f.Arch &&
 			(same || near(o.Size.MilliCPU, f.Size.MilliCPU) && near(o.Size.MemoryBytes, f.Size.MemoryBytes)) {
 			all = append(all, at)
 		}

@@ -30,13 +30,16 @@ type Pod struct {
 	// Except are flavors that must not be bought for the pod; nil means none. Only [Supercargo] respects them. Pods
 	// with the same exceptions should share the pointer.
 	Except *Exceptions
+	// Spread is the soft topology spread constraint over zones, as a key of [Request.Spreads]; empty if there is none. Only
+	// [Supercargo] respects it.
+	Spread string
 	// OnlyBought excludes the existing nodes for the pod. Only [Supercargo] respects it.
 	OnlyBought bool
 }
 
 // PodOf converts a pod for the planner, with the requests of its successor. A pod with a guessed runtime gets no runtime.
 func PodOf(p *cluster.Pod) Pod {
-	pod := Pod{Item: p.Elsewhere().Item, Arch: p.Arch, Demands: p.Demands}
+	pod := Pod{Item: p.Elsewhere().Item, Arch: p.Arch, Demands: p.Demands, Spread: p.Spread}
 	if p.Guessed {
 		pod.Runtime = 0
 	}

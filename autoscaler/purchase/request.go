@@ -21,6 +21,9 @@ type Request struct {
 	// Zones are the numbers of machines in each zone, the existing and the ordered ones: of equal flavors, the machines
 	// are bought in the zone that has the fewest. nil means none.
 	Zones map[string]int
+	// Spreads are the numbers of pods that a soft topology spread constraint counts, by zone, on existing nodes: see
+	// [SpreadShare]. nil means none.
+	Spreads map[string]map[string]int
 	// Limits bound the machines to buy.
 	Limits cluster.Limits
 	// Options set the billed time of machines and the effort of the search. MaxMachines counts like Limits.Machines.

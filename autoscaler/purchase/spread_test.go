@@ -2,11 +2,14 @@ package purchase
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // alikeIn returns a flavor in each of the zones, which is alike in all of them.
@@ -77,6 +80,64 @@ func TestEqualMachinesAreSpreadOverZones(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSoftSpreadConstraintsChooseZones has machines that hold one pod each, and counts the pods in each zone.
+func TestSoftSpreadConstraintsChooseZones(t *testing.T) {
+	in := func(zone string, price int64) Flavor { return alikeIn("m", 10, 10, price, zone)[0] }
+	for name, tc := range map[string]struct {
+		pods    []string // the constraint of each
+		flavors []Flavor
+		there   map[string]map[string]int // by constraint and zone
+		zones   map[string]int            // machines
+		limits  cluster.Limits
+		want    map[string]int
+	}{
+		"at 5 % more":                             {pods: []string{"x", "x", "x"}, flavors: []Flavor{in("a", 100), in("b", 105)}, want: map[string]int{"a": 2, "b": 1}},
+		"not at 6 % more":                         {pods: []string{"x", "x", "x"}, flavors: []Flavor{in("a", 100), in("b", 106)}, want: map[string]int{"a": 3}},
+		"not without a constraint":                {pods: []string{"", "", ""}, flavors: []Flavor{in("a", 100), in("b", 105)}, want: map[string]int{"a": 3}},
+		"pods on nodes count":                     {pods: []string{"x"}, flavors: []Flavor{in("a", 100), in("b", 100)}, there: map[string]map[string]int{"x": {"a": 1}}, want: map[string]int{"b": 1}},
+		"and more than machines":                  {pods: []string{"x"}, flavors: []Flavor{in("a", 100), in("b", 100)}, there: map[string]map[string]int{"x": {"a": 1}}, zones: map[string]int{"b": 7}, want: map[string]int{"b": 1}},
+		"those of other constraints do not":       {pods: []string{"x"}, flavors: []Flavor{in("a", 100), in("b", 105)}, there: map[string]map[string]int{"y": {"a": 9}}, want: map[string]int{"a": 1}},
+		"constraints do not see one another":      {pods: []string{"x", "x", "y", "y"}, flavors: []Flavor{in("a", 100), in("b", 105)}, want: map[string]int{"a": 2, "b": 2}},
+		"of equal zones that with fewer machines": {pods: []string{"x"}, flavors: []Flavor{in("a", 100), in("b", 100)}, zones: map[string]int{"a": 1}, want: map[string]int{"b": 1}},
+		"machines are there already":              {pods: []string{"x"}, flavors: []Flavor{in("a", 100), in("b", 100)}, want: map[string]int{"a": 1}},
+		"one is left in the zone":                 {pods: []string{"x", "x", "x", "x"}, flavors: []Flavor{in("a", 100), atLeft(in("b", 105), 1)}, want: map[string]int{"a": 3, "b": 1}},
+		"a limit has nothing left":                {pods: []string{"x", "x"}, flavors: []Flavor{in("a", 100), in("b", 105)}, limits: cluster.Limits{MicroDollarsPerHour: new(int64(204))}, want: map[string]int{"a": 2}},
+		"a limit has enough left":                 {pods: []string{"x", "x"}, flavors: []Flavor{in("a", 100), in("b", 105)}, limits: cluster.Limits{MicroDollarsPerHour: new(int64(205))}, want: map[string]int{"a": 1, "b": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Request{Flavors: tc.flavors, Spreads: tc.there, Zones: tc.zones, Limits: tc.limits}
+			for i, spread := range tc.pods {
+				p := pod(fmt.Sprintf("p-%02d", i), 10, 10)
+				p.Spread = spread
+				r.Pods = append(r.Pods, p)
+			}
+			got := Supercargo(r)
+			if diff := cmp.Diff(tc.want, zonesOf(&got.Plan, tc.flavors)); diff != "" || len(got.Unplaceable) > 0 {
+				t.Errorf("machines by zone (-want +got), left out %v:\n%s", got.Unplaceable, diff)
+			}
+		})
+	}
+}
+
+// TestSoftSpreadConstraintsCostNoMoreThanTheirShare compares with the plan for the same pods without them.
+func TestSoftSpreadConstraintsCostNoMoreThanTheirShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		req := drawRequest(t)
+		plain := Supercargo(req)
+		soft := req
+		soft.Pods = slices.Clone(req.Pods)
+		for i := range soft.Pods {
+			soft.Pods[i].Spread = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "spread")
+		}
+		soft.Spreads = map[string]map[string]int{"x": {"a": rapid.IntRange(0, 3).Draw(t, "pods of x in a")}}
+		got := Supercargo(soft)
+		checkResult(t, soft, got)
+		if most := float64(plain.MicroDollarsPerHour) * (1 + SpreadShare); len(got.Machines) == len(plain.Machines) && float64(got.MicroDollarsPerHour) > most {
+			t.Fatalf("it costs %d, at most %v of %d", got.MicroDollarsPerHour, most, plain.MicroDollarsPerHour)
+		}
+	})
 }
 
 func atLeft(f Flavor, n int) Flavor {

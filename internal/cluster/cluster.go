@@ -59,6 +59,9 @@ type Pod struct {
 	// Demands are the pod's other scheduling constraints; nil if there are none. Only the planners of purchases and
 	// moves evaluate those that depend on other pods.
 	Demands *constraint.Pod
+	// Spread is the soft topology spread constraint of a pending pod over zones, as a key of [State.Spreads]; empty if there
+	// is none.
+	Spread string
 	// Namespace is the pod's namespace, and Images are the images of its containers, sorted and without duplicates.
 	// Both are empty if the caller does not need them.
 	Namespace string
@@ -248,6 +251,9 @@ type State struct {
 	QueueEmpty time.Duration
 	// Flavors are the flavors that can be bought, sorted by name.
 	Flavors []Flavor
+	// Spreads are, for the soft topology spread constraints of the pending pods, the numbers of pods on nodes that they
+	// count, by zone.
+	Spreads map[string]map[string]int
 	// MaxNodes is the maximum number of machines, including ordered ones.
 	MaxNodes int
 	// Lag is the expected time from ordering a machine until it is ready. Release is the expected time from requesting

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -173,4 +176,89 @@ func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string, shor
 		check(name, extended[name], has.Value())
 	}
 	return reasons, short
+}
+
+// Spreads returns the numbers of pods on nodes that the soft topology spread constraints over zones count, by the keys of
+// the constraints and by zone, for the pending pods that the view has returned.
+func (v *View) Spreads() map[string]map[string]int { return v.spreads }
+
+// spreadOf returns the soft topology spread constraint of a pod over zones as a key of Spreads, or "" if it has none. Of
+// several it is the first that counts the pod itself: another one says nothing about where such pods belong.
+//
+// Cost of the first call for a constraint: O(pods with a label that it requires), and for the first with a label, O(pods).
+func (v *View) spreadOf(pod *corev1.Pod) string {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		if c.WhenUnsatisfiable != corev1.ScheduleAnyway || c.TopologyKey != corev1.LabelTopologyZone {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil || selector.Empty() {
+			continue // kube-scheduler finds no pods for a selector without requirements
+		}
+		for _, key := range c.MatchLabelKeys {
+			if value, has := pod.Labels[key]; has {
+				selector = selector.Add(must(labels.NewRequirement(key, selection.Equals, []string{value}))...)
+			}
+		}
+		if !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		key := pod.Namespace + "/" + selector.String()
+		if v.spreads[key] == nil {
+			v.spreads[key] = v.countByZone(pod.Namespace, selector)
+		}
+		return key
+	}
+	return ""
+}
+
+// must returns a requirement, or none if it is invalid: the API server accepts no such label.
+func must(r *labels.Requirement, err error) []labels.Requirement {
+	if err != nil {
+		return nil
+	}
+	return []labels.Requirement{*r}
+}
+
+// countByZone returns the numbers of pods on nodes that a selector selects, by zone.
+func (v *View) countByZone(namespace string, selector labels.Selector) map[string]int {
+	counts := map[string]int{}
+	for _, p := range v.candidates(namespace, selector) {
+		node := v.Nodes[p.Spec.NodeName]
+		if node != nil && p.Namespace == namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
+			counts[node.Labels[corev1.LabelTopologyZone]]++
+		}
+	}
+	return counts
+}
+
+// candidates returns the pods that a selector may select: those with a label that it requires, or all.
+func (v *View) candidates(namespace string, selector labels.Selector) []*corev1.Pod {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if value, exact := selector.RequiresExactMatch(r.Key()); exact {
+			return v.podsWith(namespace, r.Key(), value)
+		}
+	}
+	all := make([]*corev1.Pod, len(v.Pods))
+	for i := range v.Pods {
+		all[i] = &v.Pods[i]
+	}
+	return all
+}
+
+// podsWith returns the pods of a namespace with a label.
+func (v *View) podsWith(namespace, label, value string) []*corev1.Pod {
+	if v.labelled[label] == nil {
+		all := map[[2]string][]*corev1.Pod{}
+		for i := range v.Pods {
+			if of, has := v.Pods[i].Labels[label]; has {
+				key := [2]string{v.Pods[i].Namespace, of}
+				all[key] = append(all[key], &v.Pods[i])
+			}
+		}
+		v.labelled[label] = all
+	}
+	return v.labelled[label][[2]string{namespace, value}]
 }

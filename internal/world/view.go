@@ -33,6 +33,8 @@ type View struct {
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
 
 	successors successors
+	spreads    map[string]map[string]int              // see View.Spreads
+	labelled   map[string]map[[2]string][]*corev1.Pod // by label, then namespace and value: see podsWith
 	daemonSets map[daemonSet]constraint.Resident
 	requested  map[*corev1.Pod]asked // see View.requests
 
@@ -54,6 +56,7 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
 		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets), requested: make(map[*corev1.Pod]asked, len(w.Pods)),
+		spreads: map[string]map[string]int{}, labelled: map[string]map[[2]string][]*corev1.Pod{},
 	}
 	v.readSuccessors()
 	v.readDaemons()
@@ -144,7 +147,7 @@ func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	if held != "" {
 		return cluster.Pod{Item: packing.Item{Name: PodName(pod)}}, held
 	}
-	p.Demands = v.attaching(p.Demands, pod, false)
+	p.Demands, p.Spread = v.attaching(p.Demands, pod, false), v.spreadOf(pod)
 	return p, ""
 }
 

@@ -147,7 +147,7 @@ func (c *Config) exchange(limit int, planned cluster.Plan) moves.ExchangeConfig 
 
 // request returns a request for machines of a state, within the limits.
 func (c *Config) request(s *cluster.State, pods []purchase.Pod, nodes []purchase.ExistingNode, flavors []cluster.Flavor, options purchase.MixOptions) purchase.Request {
-	return purchase.Request{Pods: pods, Nodes: nodes, Flavors: flavors, Zones: machinesByZone(s), Limits: c.Limits, Stop: c.Stop, Options: options}
+	return purchase.Request{Pods: pods, Nodes: nodes, Flavors: flavors, Zones: machinesByZone(s), Spreads: s.Spreads, Limits: c.Limits, Stop: c.Stop, Options: options}
 }
 
 // machinesByZone counts the machines of fleets, the existing and the ordered ones.

@@ -103,6 +103,7 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 	}
 	o.addFlavors(self)
 	o.readArrivals(w, self)
+	o.State.Spreads = o.View.Spreads()
 	slices.SortFunc(o.State.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.State.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.Held, func(a, b v1alpha1.Rejection) int { return cmp.Compare(a.Name, b.Name) })
