@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
 // withVolume gives a pod a volume of its own.
@@ -75,5 +76,35 @@ func TestMachinesAreBoughtForVolumesThatNodesCannotAttach(t *testing.T) {
 			}
 			m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
 		})
+	}
+}
+
+// TestAFlavorWithoutNodesAttachesWhatItsInstanceTypeDoes has two flavors of an instance type, in two MachineDeployments, of
+// which only the one that is sold out has a node.
+func TestAFlavorWithoutNodesAttachesWhatItsInstanceTypeDoes(t *testing.T) {
+	old, next := modelFlavor("old", 4, 16, 100_000), modelFlavor("next", 4, 16, 110_000)
+	old.Max = 1
+	for _, f := range []*provider.Flavor{&old, &next} {
+		f.Labels = map[string]string{corev1.LabelArchStable: "amd64", corev1.LabelInstanceTypeStable: "m"}
+	}
+	m := newModel(t, alone(nil), []provider.Flavor{next, old})
+	m.add(m.withVolume(testPod("first", 500, 512, 10*time.Hour)))
+	m.run(3*minute, "f")
+	for _, node := range m.nodes() {
+		node.Labels[corev1.LabelInstanceTypeStable] = "m"
+		m.must(m.client.Update(t.Context(), node))
+	}
+	m.attach(1)
+	for i := range 2 {
+		p := waitingPod(m.withVolume(testPod(fmt.Sprint("p-", i), 500, 512, time.Hour)))
+		m.must(m.client.Create(t.Context(), p))
+		m.must(m.client.Status().Update(t.Context(), p))
+	}
+	for range 3 {
+		m.round("f")
+		m.clock.SetTime(m.clock.Now().Add(second))
+	}
+	if m.flavor("old").Want != 1 || m.flavor("next").Want != 2 {
+		t.Errorf("%d and %d machines are wanted, want 1 and one for each of two volumes", m.flavor("old").Want, m.flavor("next").Want)
 	}
 }

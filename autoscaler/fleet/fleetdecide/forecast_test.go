@@ -11,10 +11,13 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/test/fixtures/states"
 )
 
@@ -50,6 +53,27 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 			t.Fatalf("who waits (-twin +got):\n%s", diff)
 		}
 	})
+}
+
+// TestVolumesOfPodsThatEndAreAttachedForOthers has a node that can attach one volume, and a pod with one that ends.
+func TestVolumesOfPodsThatEndAreAttachedForOthers(t *testing.T) {
+	demands, err := constraint.NewCompiler(nil).Compile(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	demands = demands.Attaching([]constraint.Volumes{{Driver: "disk", Count: 1}}, false)
+	pod := func(name string, runtime time.Duration) cluster.Pod {
+		return cluster.Pod{Item: packing.Item{Name: name, Size: packing.Size{MilliCPU: 1, MemoryBytes: 1}, Runtime: runtime}, Class: class.Batch, Demands: demands}
+	}
+	s := &cluster.State{Pending: []cluster.Pod{pod("p", 5*minute), pod("q", 5*minute)}, Nodes: []cluster.Node{{
+		Name: "n", Class: class.Any, Phase: cluster.Ready, Capacity: packing.Size{MilliCPU: 9, MemoryBytes: 9}, Pods: []cluster.Pod{pod("ends", minute)},
+		Host: &constraint.Host{Attaches: map[string]int64{"disk": 1}},
+	}}}
+	for ahead, want := range map[time.Duration]int{30 * time.Second: 2, 2 * minute: 1, 7 * minute: 0} {
+		if got := len(newForecast(s, ahead, nil).run()); got != want {
+			t.Errorf("%d pods wait after %v, want %d", got, ahead, want)
+		}
+	}
 }
 
 // drawGuesses turns the runtime of some pods into a guess.
