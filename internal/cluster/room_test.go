@@ -3,6 +3,10 @@ package cluster
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -37,5 +41,21 @@ func TestANodeHasRoomForOneMorePodOnly(t *testing.T) {
 	n.Pods = append(n.Pods, Pod{})
 	if p := (Pod{}); n.HasRoom(&p) {
 		t.Error("a third pod finds room beside two of two")
+	}
+}
+
+func TestANodeHasRoomForTheVolumesThatItCanAttach(t *testing.T) {
+	demands, err := constraint.NewCompiler(nil).Compile(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(count int64) Pod {
+		return Pod{Class: class.Batch, Demands: demands.Attaching([]constraint.Volumes{{Driver: "disk", Count: count}}, false)}
+	}
+	n := Node{Class: class.Any, Pods: []Pod{with(1), {}}, Host: &constraint.Host{Attaches: map[string]int64{"disk": 3}}}
+	for count, want := range map[int64]bool{1: true, 2: true, 3: false} {
+		if p := with(count); n.HasRoom(&p) != want {
+			t.Errorf("room for %d volumes beside one of three: %t, want %t", count, !want, want)
+		}
 	}
 }

@@ -287,6 +287,22 @@ func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
 	}
 }
 
+// TestAPodLeavesForNodesWithTheDriverOfItsVolumeOnly has a driver that attaches any number.
+func TestAPodLeavesForNodesWithTheDriverOfItsVolumeOnly(t *testing.T) {
+	w, pod := scene()
+	having(mounts(func(*corev1.PersistentVolumeSpec) {}), driver("ebs.csi.aws.com", -1))(w, pod)
+	v := NewView(w, noon, runtimes.NewLearner())
+	p, err := v.pod(pod, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "it is unknown how many volumes can be attached there", "b": ""} {
+		if got := p.Demands.Admits(v.Node(w.Nodes[name], cluster.Node{Name: name}).Host); got != want {
+			t.Errorf("node %s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestANewNodeAttachesWhatOthersLikeItDo(t *testing.T) {
 	w, _ := scene()
 	on := func(node string, drivers ...storagev1.CSINodeDriver) storagev1.CSINode {

@@ -41,9 +41,10 @@ func TestAMachineIsBoughtForAVolumeThatNoNodeCanAttach(t *testing.T) {
 	b.Make(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
 		{Name: diskDriver, NodeID: node, Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(1))}},
 	}}})
-	b.Make(b.pod("first", "500m", "1Gi", b.withVolume))
-	b.Runs(1)
-	b.Make(b.pod("second", "500m", "1Gi", b.withVolume))
+	first, second := b.pod("first", "500m", "1Gi", b.withVolume), b.pod("second", "500m", "1Gi", b.withVolume)
+	b.Make(first)
+	b.Runs(1) // so the scheduler knows the volumes
+	b.Make(second)
 	b.wait(1)
 	b.fleet("all")
 	b.autoscale()
