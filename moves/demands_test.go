@@ -89,7 +89,9 @@ func (d demands) on(p cluster.Pod, app string, all ...demand) cluster.Pod {
 }
 
 // disks are volumes of one CSI driver.
-func disks(count int64) []constraint.Volumes { return []constraint.Volumes{{Driver: "disk", Count: count}} }
+func disks(count int64) []constraint.Volumes {
+	return []constraint.Volumes{{Driver: "disk", Count: count}}
+}
 
 // attaching returns a pod with a number of volumes that leaves its node.
 func (d demands) attaching(p cluster.Pod, count int64) cluster.Pod {

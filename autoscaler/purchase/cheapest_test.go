@@ -235,14 +235,7 @@ func drawRequest(t *rapid.T) Request {
 		req.Pods = append(req.Pods, p)
 	}
 	if rapid.Bool().Draw(t, "volumes") {
-		for i := range req.Pods {
-			if r.IntN(2) == 0 {
-				if req.Pods[i].Demands == nil {
-					req.Pods[i].Demands = c.of("plain", corev1.PodSpec{})
-				}
-				req.Pods[i].Demands = req.Pods[i].Demands.Attaching(disks(1+r.Int64N(2)), false)
-			}
-		}
+		attachSome(r, c, req.Pods)
 	}
 	for i := range 1 + r.IntN(5) {
 		cpu, memory := 5+r.Int64N(30), 5+r.Int64N(30)
@@ -288,6 +281,19 @@ func drawRequest(t *rapid.T) Request {
 	}
 	req.Options.Effort = 20_000
 	return req
+}
+
+// attachSome gives half of the pods one or two volumes.
+func attachSome(r *rand.Rand, c demands, pods []Pod) {
+	for i := range pods {
+		if r.IntN(2) != 0 {
+			continue
+		}
+		if pods[i].Demands == nil {
+			pods[i].Demands = c.of("plain", corev1.PodSpec{})
+		}
+		pods[i].Demands = pods[i].Demands.Attaching(disks(1+r.Int64N(2)), false)
+	}
 }
 
 // checkResult fails unless the plan satisfies all rules.

@@ -102,7 +102,8 @@ func TestPodsWithEqualVolumesAreTheSame(t *testing.T) {
 	of := func(count int64, leaves bool) *constraint.Pod {
 		return plain.Attaching([]constraint.Volumes{{Driver: "disk", Count: count}}, leaves)
 	}
-	if plain.Attaching(nil, true) != plain || plain.Attaches() || of(1, false) != of(1, false) || !of(1, false).Attaches() {
+	one, again := of(1, false), of(1, false)
+	if plain.Attaching(nil, true) != plain || plain.Attaches() || one != again || !one.Attaches() {
 		t.Error("pods with equal volumes are not the same, or one without volumes attaches some")
 	}
 	seen := map[string]bool{plain.StaticKey(): true}
