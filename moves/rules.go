@@ -9,7 +9,7 @@ import (
 
 // rules decide which pods may be on which nodes, regardless of free room. Constraints on the node alone are evaluated
 // once for all pods with the same constraints. If any pod of the cluster has constraints that depend on other pods, or
-// volumes that its node must be able to attach, a tracker records all nodes and the pods with such constraints.
+// takes volumes or ephemeral storage of its node, a tracker records all nodes and the pods with such constraints.
 //
 // Nodes that are being drained stay in the tracker without pods until the end of the round, because the scheduler still
 // sees them while their pods are placed.

@@ -33,7 +33,7 @@ type draft struct {
 	solution mix.Solution
 	asked    []Pod
 	bought   []mix.Bought
-	// tracker is nil if no pod is coupled. Here, pods that attach volumes are coupled too: see [constraint.Tracked].
+	// tracker is nil if no pod is coupled. Here, pods that take volumes or ephemeral storage are coupled too: see [constraint.Tracked].
 	tracker      *constraint.Tracker
 	coupled      map[*constraint.Pod]bool
 	demands      []*constraint.Pod // of all pods

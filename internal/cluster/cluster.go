@@ -189,7 +189,7 @@ func (n *Node) HasRoom(p *Pod) bool {
 	return n.Takes(len(n.Pods)+1) && p.Size.Fits(n.Free()) && n.Suits(p) && n.attaches(p)
 }
 
-// attaches reports whether the node can attach the volumes of the pod as well.
+// attaches reports whether the node has the volumes and ephemeral storage of the pod as well.
 func (n *Node) attaches(p *Pod) bool {
 	if !p.Demands.Attaches() {
 		return true
@@ -198,7 +198,7 @@ func (n *Node) attaches(p *Pod) bool {
 	return attached.Refuses(p.Demands, n.Host) == ""
 }
 
-// Attached returns the volumes of the pods on the node.
+// Attached returns what the pods on the node take of its volumes and ephemeral storage.
 func (n *Node) Attached() (all constraint.Attached) {
 	for i := range n.Pods {
 		all.Add(n.Pods[i].Demands)

@@ -85,7 +85,7 @@ func TestAPodStaysThatNeedsMoreOfItsNodeThanPlansOfMovesCount(t *testing.T) {
 		{"no GPU", requests(gpu, "0"), evict, ""},
 		{"a GPU, and it ends by itself", runs(requests(gpu, "1")), wait, "it requests nvidia.com/gpu"},
 		{"huge pages", requests("hugepages-2Mi", "4Mi"), 0, "it requests hugepages-2Mi"},
-		{"space on the node's disk", requests(corev1.ResourceEphemeralStorage, "1Gi"), 0, "it requests ephemeral-storage"},
+		{"space on the node's disk", requests(corev1.ResourceEphemeralStorage, "1Gi"), evict, ""},
 		{"devices by claims", func(_ *World, pod *corev1.Pod) {
 			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "accelerator"}}
 		}, 0, "resource claim accelerator"},

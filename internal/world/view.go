@@ -175,7 +175,7 @@ func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string)
 	if err != nil {
 		return nil, err.Error()
 	}
-	return demands, ""
+	return demands.Needing(v.requests(pod).disk, false), ""
 }
 
 // On returns the pods on a node or on their way to it. The caller must not change them.
@@ -226,10 +226,8 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	if p.Demands, err = compile(settled); err != nil {
 		return p, err
 	}
-	if waits {
-		// Plans of moves do not consider ephemeral storage: see pinned.
-		p.Demands = p.Demands.Needing(asks.disk)
-	} else {
+	p.Demands = p.Demands.Needing(asks.disk, !waits)
+	if !waits {
 		p.Demands = v.attaching(p.Demands, pod, true)
 	}
 	return p, nil
@@ -259,6 +257,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		asks := v.requests(pod)
 		n.Host.Disk.Free -= asks.disk
 		if class.EveryNode(pod) {
+			n.Host.Disk.Total -= asks.disk
 			n.Capacity = n.Capacity.Minus(asks.size)
 			most--
 			if r, is := v.resident(pod); is {
@@ -291,27 +290,16 @@ func ClassOf(node *corev1.Node, unlabelled class.Class) class.Class {
 type asked struct {
 	size packing.Size
 	disk int64 // ephemeral storage in bytes
-	// extended is a resource besides CPU and memory, and other one besides ephemeral storage too: the first by name, or ""
-	// if the pod requests none.
-	extended, other corev1.ResourceName
+	// other is a resource besides CPU, memory and ephemeral storage: the first by name, or "" if the pod requests none.
+	other corev1.ResourceName
 }
 
 func askedOf(pod *corev1.Pod) asked {
 	cpu, memory, extended := constraint.Requests(pod)
 	r := asked{size: packing.Size{MilliCPU: cpu, MemoryBytes: memory}, disk: extended[corev1.ResourceEphemeralStorage]}
-	first := func(name, than corev1.ResourceName) corev1.ResourceName {
-		if than == "" || name < than {
-			return name
-		}
-		return than
-	}
 	for name, amount := range extended {
-		if amount <= 0 {
-			continue
-		}
-		r.extended = first(name, r.extended)
-		if name != corev1.ResourceEphemeralStorage {
-			r.other = first(name, r.other)
+		if amount > 0 && name != corev1.ResourceEphemeralStorage && (r.other == "" || name < r.other) {
+			r.other = name
 		}
 	}
 	return r

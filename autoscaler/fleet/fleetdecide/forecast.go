@@ -75,7 +75,7 @@ type future struct {
 	open  bool          // it accepts pods
 	last  time.Duration // when its last pod is expected to end
 	place int           // index in roomy, -1 if it is not there
-	// attached are the volumes of its pods.
+	// attached is what its pods take of it.
 	attached constraint.Attached
 }
 

@@ -217,8 +217,8 @@ func Coupled(pods []*Pod) map[*Pod]bool {
 	return coupled
 }
 
-// Tracked returns the pods of which a [Tracker] must know where they are: those that are [Coupled], and those that attach
-// volumes. The latter matter only for the room on their own host.
+// Tracked returns the pods of which a [Tracker] must know where they are: those that are [Coupled], and those that take
+// volumes or ephemeral storage. The latter matter only for the room on their own host.
 func Tracked(pods []*Pod) map[*Pod]bool {
 	tracked := Coupled(pods)
 	for _, p := range pods {
@@ -229,8 +229,8 @@ func Tracked(pods []*Pod) map[*Pod]bool {
 	return tracked
 }
 
-// Attaches reports whether the pod has volumes that its host must be able to attach: see [Pod.Attaching].
-func (p *Pod) Attaches() bool { return p != nil && len(p.static.volumes) > 0 }
+// Attaches reports whether the pod takes something of its host that [Attached] counts.
+func (p *Pod) Attaches() bool { return p != nil && (len(p.static.volumes) > 0 || p.static.disk > 0) }
 
 // CoupledBeyond returns the pods that are coupled by constraints with a topology key other than the given one. For the
 // other pods, the domains of those keys do not matter.

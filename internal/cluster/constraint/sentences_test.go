@@ -54,7 +54,7 @@ func TestEachSentenceAboutAHostIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.
 	spread := spreadOver(zone, 1, "web")
 	needing := func(free int64) string {
 		t.Helper()
-		return mustCompile(t, constraint.NewCompiler(nil), pod("web")).Needing(2 << 30).Admits(&constraint.Host{Disk: &constraint.Disk{Total: 4 << 30, Free: free << 30}})
+		return mustCompile(t, constraint.NewCompiler(nil), pod("web")).Needing(2<<30, false).Admits(&constraint.Host{Disk: &constraint.Disk{Total: 4 << 30, Free: free << 30}})
 	}
 	// attaching returns why a pod with two volumes cannot run on a host, beside another one if it attaches any.
 	attaching := func(leaves bool, host *constraint.Host, other ...constraint.Volumes) string {
@@ -78,6 +78,20 @@ func TestEachSentenceAboutAHostIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.
 		r := c.Resident(mustCompile(t, c, daemon), "DaemonSet shop/proxy")
 		return mustCompile(t, c, asks).Admits(&constraint.Host{Residents: []constraint.Resident{r}})
 	}
+	// filling returns why a pod that leaves its node and needs 2 of 4 GiB cannot run beside another one that needs some.
+	filling := func(disk *constraint.Disk, other int64) string {
+		t.Helper()
+		c := constraint.NewCompiler(nil)
+		demands, host := mustCompile(t, c, pod("web")).Needing(2<<30, true), &constraint.Host{Disk: disk}
+		tracker := constraint.NewTracker()
+		at := tracker.AddHost(host)
+		tracker.Place(mustCompile(t, c, pod("db")).Needing(other<<30, true), at)
+		if why := demands.Admits(host); why != "" {
+			return why
+		}
+		return tracker.Check(demands, at)
+	}
+	gib := &constraint.Disk{Total: 4 << 30, Free: 4 << 30}
 	unsupported := func(change func(*corev1.Pod)) string { return constraint.Unsupported(pod("web", change)) }
 	mounting := func(source corev1.VolumeSource) string {
 		return unsupported(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} })
@@ -90,6 +104,8 @@ func TestEachSentenceAboutAHostIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.
 		{"node affinity ", on(requiring(inZone("y")), a), on(requiring(inZone("y"), inZone("x")), a)},
 		{"node affinity without terms", on(requiring(corev1.NodeSelectorTerm{}), a), on(requiring(corev1.NodeSelectorTerm{}, inZone("y")), a)},
 		{"insufficient ephemeral-storage: it needs %s of %s that are free", needing(1), needing(2)},
+		{"it is unknown how much ephemeral storage there is", filling(nil, 0), filling(gib, 0)},
+		{"insufficient ephemeral-storage beside other pods", filling(gib, 3), filling(gib, 2)},
 		{"it is unknown how many volumes can be attached there", attaching(true, &constraint.Host{}), attaching(false, &constraint.Host{})},
 		{"CSI driver ", attaching(true, &constraint.Host{Attaches: map[string]int64{}}), attaching(true, disks(2))},
 		{" is missing", attaching(true, &constraint.Host{Attaches: map[string]int64{"files": 9}}), attaching(false, &constraint.Host{Attaches: map[string]int64{"files": 9}})},

@@ -26,7 +26,7 @@ type static struct {
 	unfit         []Unfit
 	disk          int64 // the bytes of ephemeral storage that it needs
 	volumes       []Volumes
-	hasDrivers    bool // the host must be known to have the drivers of the volumes
+	leaves        bool // its host must be known to have the drivers of the volumes, and the ephemeral storage
 }
 
 // equals requires a label with one value.
@@ -61,6 +61,9 @@ func (s *static) admits(h *Host) string {
 	}
 	if s.affinity != nil && !s.affinity.matches(h) {
 		return s.affinity.reason
+	}
+	if h.Disk == nil && s.disk > 0 && s.leaves {
+		return "it is unknown how much ephemeral storage there is"
 	}
 	if h.Disk != nil && s.disk > h.Disk.Free {
 		return fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))

@@ -35,7 +35,7 @@ type resident struct {
 	host  *Host
 	pods  []*Pod
 	ports []port
-	// attached are the volumes of the pods.
+	// attached is what the pods take.
 	attached Attached
 }
 
@@ -157,7 +157,7 @@ func (t *Tracker) count(p *Pod, host int, n int32) {
 }
 
 // Check returns "" if no placed pod prevents the pod from running on the host. Otherwise it returns the first reason:
-// host ports, the volumes that the host can attach, a spread constraint, pod affinity, the pod's own anti-affinity, that of other pods. [Pod.Admits] checks
+// host ports, ephemeral storage and volumes of the host, a spread constraint, pod affinity, the pod's own anti-affinity, that of other pods. [Pod.Admits] checks
 // the constraints on the host alone.
 //
 // The first pod of a group with affinity to itself may go to any host that has the topology keys, as long as no pod of

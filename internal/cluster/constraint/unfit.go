@@ -55,22 +55,24 @@ func (s *static) unfitFor(h *Host) string {
 	return ""
 }
 
-// Needing returns the pod with the additional constraint that this many bytes of ephemeral storage are free on its host.
-// Each pod is checked alone: of several pods that fit, the host may have room for only some. Equal pods with equal needs
-// give the same *Pod. Like [Pod.UnfitFor], it uses the compiler.
-func (p *Pod) Needing(disk int64) *Pod {
+// Needing returns the pod with the additional constraint that this many bytes of ephemeral storage are free on its host. A
+// host of which that is unknown has enough, but not for a pod that leaves its node.
+//
+// [Pod.Admits] checks the pod alone, [Attached] and [Tracker] what all pods of a host need. Equal pods with equal needs give
+// the same *Pod. Like [Pod.UnfitFor], it uses the compiler.
+func (p *Pod) Needing(disk int64, leaves bool) *Pod {
 	if disk <= 0 {
 		return p
 	}
 	k := newKey(32)
-	k.add("disk", strconv.FormatInt(disk, 10))
+	k.add("disk", strconv.FormatInt(disk, 10), strconv.FormatBool(leaves))
 	key := p.key + k.String()
 	if known := p.compiler.pods[key]; known != nil {
 		return known
 	}
 	static := *p.static
 	static.key += k.String()
-	static.disk = disk
+	static.disk, static.leaves = disk, static.leaves || leaves
 	needing := *p
 	needing.key, needing.static = key, &static
 	p.compiler.pods[key] = &needing
@@ -85,17 +87,17 @@ type Volumes struct {
 
 // Attaching returns the pod with the additional constraint that its host can attach these volumes, together with those of
 // the other pods there. The volumes are sorted by driver, each of which occurs once. As for kube-scheduler, a host of
-// which no number is known can attach any; if hasDrivers is set, it must be known to have the drivers, because a pod that
-// leaves its node for one without them would not start.
+// which no number is known can attach any; for a pod that leaves its node, the host must be known to have the drivers: without
+// them it would not start there.
 //
 // [Pod.Admits] checks the volumes of the pod alone, [Attached] and [Tracker] those of all pods. Volumes of several pods
 // count for each. Equal pods with equal volumes give the same *Pod. Like [Pod.UnfitFor], it uses the compiler.
-func (p *Pod) Attaching(volumes []Volumes, hasDrivers bool) *Pod {
+func (p *Pod) Attaching(volumes []Volumes, leaves bool) *Pod {
 	if len(volumes) == 0 {
 		return p
 	}
 	k := newKey(64)
-	k.add("attach", strconv.FormatBool(hasDrivers))
+	k.add("attach", strconv.FormatBool(leaves))
 	for _, v := range volumes {
 		k.add(v.Driver, strconv.FormatInt(v.Count, 10))
 	}
@@ -105,7 +107,7 @@ func (p *Pod) Attaching(volumes []Volumes, hasDrivers bool) *Pod {
 	}
 	static := *p.static
 	static.key += k.String()
-	static.volumes, static.hasDrivers = slices.Clone(volumes), hasDrivers
+	static.volumes, static.leaves = slices.Clone(volumes), static.leaves || leaves
 	attaching := *p
 	attaching.key, attaching.static = key, &static
 	p.compiler.pods[key] = &attaching
@@ -117,9 +119,9 @@ func (s *static) attaches(h *Host) string {
 	for _, v := range s.volumes {
 		most, has := h.Attaches[v.Driver]
 		switch {
-		case !has && s.hasDrivers && h.Attaches == nil:
+		case !has && s.leaves && h.Attaches == nil:
 			return "it is unknown how many volumes can be attached there"
-		case !has && s.hasDrivers:
+		case !has && s.leaves:
 			return "CSI driver " + v.Driver + " is missing"
 		case has && v.Count > most:
 			return fmt.Sprintf("it has %d volumes of CSI driver %s, and %d can be attached", v.Count, v.Driver, most)
@@ -128,19 +130,24 @@ func (s *static) attaches(h *Host) string {
 	return ""
 }
 
-// Attached are the volumes of the pods on a host, of those that [Pod.Attaching] has returned. The zero value has none.
-type Attached struct{ volumes []Volumes }
+// Attached is what pods take of the volumes and of the ephemeral storage of a host: those that [Pod.Attaching] and
+// [Pod.Needing] have returned. The zero value is nothing.
+type Attached struct {
+	volumes []Volumes
+	disk    int64
+}
 
-// Add adds the volumes of a pod; nil has none.
+// Add adds what a pod takes; nil takes nothing.
 func (a *Attached) Add(p *Pod) { a.add(p, 1) }
 
-// Remove removes the volumes of a pod that was added.
+// Remove removes what a pod takes that was added.
 func (a *Attached) Remove(p *Pod) { a.add(p, -1) }
 
 func (a *Attached) add(p *Pod, sign int64) {
 	if p == nil {
 		return
 	}
+	a.disk += sign * p.static.disk
 	for _, v := range p.static.volumes {
 		at := slices.IndexFunc(a.volumes, func(o Volumes) bool { return o.Driver == v.Driver })
 		if at < 0 {
@@ -151,13 +158,16 @@ func (a *Attached) add(p *Pod, sign int64) {
 }
 
 // Clone returns an independent copy.
-func (a *Attached) Clone() Attached { return Attached{slices.Clone(a.volumes)} }
+func (a *Attached) Clone() Attached { return Attached{slices.Clone(a.volumes), a.disk} }
 
-// Refuses returns why the host cannot attach the volumes of one more pod, or ""; nil has none. Cost: O(volumes of the pod
+// Refuses returns why the host has too little for one more pod, or ""; nil takes nothing. Cost: O(volumes of the pod
 // × drivers).
 func (a *Attached) Refuses(p *Pod, h *Host) string {
 	if p == nil || h == nil {
 		return ""
+	}
+	if need := p.static.disk; need > 0 && h.Disk != nil && need > h.Disk.Total-a.disk {
+		return "insufficient ephemeral-storage beside other pods"
 	}
 	for _, v := range p.static.volumes {
 		most, has := h.Attaches[v.Driver]
@@ -168,9 +178,13 @@ func (a *Attached) Refuses(p *Pod, h *Host) string {
 	return ""
 }
 
-// With returns the host as it is with more volumes and without others: it can attach fewer, or more, for the pods that a
-// caller knows of. It shares unchanged data with h.
+// With returns the host as it is with other pods: it has less, or more, for the pods that a caller knows of. more is what
+// pods take that come, fewer of those that go. It shares unchanged data with h.
 func (h *Host) With(more, fewer *Attached) *Host {
+	with := *h
+	if n := more.disk - fewer.disk; n != 0 && h.Disk != nil {
+		with.Disk = &Disk{Total: h.Disk.Total - n, Free: h.Disk.Free - n}
+	}
 	var changed map[string]int64
 	for driver, most := range h.Attaches {
 		if n := more.of(driver) - fewer.of(driver); n != 0 && most < math.MaxInt64 {
@@ -180,11 +194,12 @@ func (h *Host) With(more, fewer *Attached) *Host {
 			changed[driver] = most - n
 		}
 	}
-	if changed == nil {
+	if changed != nil {
+		with.Attaches = changed
+	}
+	if changed == nil && with.Disk == h.Disk {
 		return h
 	}
-	with := *h
-	with.Attaches = changed
 	return &with
 }
 

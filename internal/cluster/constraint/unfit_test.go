@@ -71,8 +71,8 @@ func TestPodsThatAreUnfitForTheSameAreTheSame(t *testing.T) {
 func TestAPodIsKeptAwayFromHostsWithTooLittleEphemeralStorage(t *testing.T) {
 	c := constraint.NewCompiler(nil)
 	plain := mustCompile(t, c, pod("a"))
-	needing := plain.Needing(20 << 30)
-	if plain.Needing(0) != plain || plain.Needing(20<<30) != needing || needing.Key() == plain.Key() || needing.StaticKey() == plain.StaticKey() {
+	needing := plain.Needing(20<<30, false)
+	if plain.Needing(0, true) != plain || plain.Needing(20<<30, false) != needing || needing.Key() == plain.Key() || needing.StaticKey() == plain.StaticKey() {
 		t.Error("pods with equal needs are not the same, or those with different needs are")
 	}
 	on := func(total, free int64) *constraint.Host {
@@ -86,6 +86,8 @@ func TestAPodIsKeptAwayFromHostsWithTooLittleEphemeralStorage(t *testing.T) {
 		"just enough is free":      {needing, on(30, 20), ""},
 		"too little is free":       {needing, on(30, 19), "insufficient ephemeral-storage: it needs 20Gi of 19Gi that are free"},
 		"when the host is empty":   {needing, on(30, 19).Emptied(), ""},
+		"one that leaves":          {plain.Needing(20<<30, true), on(30, 20), ""},
+		"it leaves, and is unsure": {plain.Needing(20<<30, true), &constraint.Host{}, "it is unknown how much ephemeral storage there is"},
 		"a pod that needs none":    {plain, on(0, 0), ""},
 		"a host that nobody knows": {needing, &constraint.Host{}, ""},
 		"and when that is empty":   {needing, (&constraint.Host{}).Emptied(), ""},
@@ -107,7 +109,7 @@ func TestPodsWithEqualVolumesAreTheSame(t *testing.T) {
 		t.Error("pods with equal volumes are not the same, or one without volumes attaches some")
 	}
 	seen := map[string]bool{plain.StaticKey(): true}
-	for _, p := range []*constraint.Pod{of(1, false), of(2, false), of(1, true), of(1, false).Needing(1)} {
+	for _, p := range []*constraint.Pod{of(1, false), of(2, false), of(1, true), of(1, false).Needing(1, false)} {
 		if seen[p.StaticKey()] {
 			t.Errorf("pods with different volumes have one static key: %q", p.StaticKey())
 		}
