@@ -106,6 +106,19 @@ func attachesAtMost(count int64, n cluster.Node) cluster.Node {
 	return n
 }
 
+// filling returns a pod with ephemeral storage that leaves its node.
+func (d demands) filling(p cluster.Pod, bytes int64) cluster.Pod {
+	p.Demands = d.of(p.Name).Needing(bytes, true)
+	return p
+}
+
+// onDisk returns the node with ephemeral storage, all of which is free.
+func onDisk(bytes int64, n cluster.Node) cluster.Node {
+	n = located(n, "x")
+	n.Host.Disk = &constraint.Disk{Total: bytes, Free: bytes}
+	return n
+}
+
 // located returns the node in a zone.
 func located(n cluster.Node, in string) cluster.Node {
 	n.Host = &constraint.Host{Name: n.Name, Labels: map[string]string{hostname: n.Name, zone: in}}
@@ -130,6 +143,10 @@ func drawDemands(t *rapid.T, s *cluster.State) {
 		if in := rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "zone"); in != "" {
 			h.Labels[zone] = in
 		}
+		if rapid.Bool().Draw(t, "ephemeral storage is known") {
+			total := rapid.Int64Range(0, 4).Draw(t, "disk")
+			h.Disk = &constraint.Disk{Total: total, Free: rapid.Int64Range(0, total).Draw(t, "free")}
+		}
 		if rapid.Bool().Draw(t, "volumes are counted") {
 			h.Attaches = map[string]int64{"disk": rapid.Int64Range(0, 3).Draw(t, "volumes")}
 		}
@@ -149,6 +166,9 @@ func drawDemands(t *rapid.T, s *cluster.State) {
 				apartFrom(app(), key()), near(app(), key()), spreadOver(key(), app()), port(80), inZone("x"), func(*corev1.Pod) {},
 			}), 0, 2).Draw(t, "demands")
 			n.Pods[j].Demands = compiler.of(app(), all...)
+			if rapid.IntRange(0, 2).Draw(t, "has ephemeral storage") == 0 {
+				n.Pods[j].Demands = n.Pods[j].Demands.Needing(rapid.Int64Range(1, 2).Draw(t, "ephemeral storage"), rapid.Bool().Draw(t, "goes"))
+			}
 			if rapid.IntRange(0, 2).Draw(t, "has volumes") == 0 {
 				n.Pods[j].Demands = n.Pods[j].Demands.Attaching(disks(rapid.Int64Range(1, 2).Draw(t, "disks")), rapid.Bool().Draw(t, "leaves"))
 			}
@@ -199,6 +219,15 @@ func TestDrainsKeepWhatPodsDemand(t *testing.T) {
 			[]string{"drain a: p>c"}},
 		{"room for one volume of two",
 			[]cluster.Node{attachesAtMost(3, node("a", d.attaching(job("o", 1, 1), 1), d.attaching(job("p", 1, 1), 1))), attachesAtMost(2, node("b", d.attaching(job("q", 8, 8), 1)))},
+			[]string{}},
+		{"ephemeral storage for one of two",
+			[]cluster.Node{onDisk(9, node("a", d.filling(job("o", 1, 1), 2), d.filling(job("p", 1, 1), 2))), onDisk(7, node("b", d.filling(job("q", 8, 8), 4)))},
+			[]string{}},
+		{"ephemeral storage for both",
+			[]cluster.Node{onDisk(9, node("a", d.filling(job("o", 1, 1), 2), d.filling(job("p", 1, 1), 2))), onDisk(8, node("b", d.filling(job("q", 8, 8), 4)))},
+			[]string{"drain a: o>b p>b"}},
+		{"a node of which the ephemeral storage is unknown",
+			[]cluster.Node{onDisk(9, node("a", d.filling(job("p", 1, 1), 2))), located(node("b", job("q", 8, 8)), "x")},
 			[]string{}},
 		{"a node without the driver",
 			[]cluster.Node{attachesAtMost(3, node("a", d.attaching(job("p", 1, 1), 1))), located(node("b", job("q", 8, 8)), "x")},

@@ -243,6 +243,7 @@ func drawRequest(t *rapid.T) Request {
 		f.MaxPods = atMost(r.Int64N(3) * 5)
 		if r.IntN(2) == 0 {
 			f.Host.Attaches = map[string]int64{"disk": r.Int64N(5)}
+			f.Host.Disk = &constraint.Disk{Total: 4, Free: r.Int64N(5)}
 		}
 		if r.IntN(4) == 0 {
 			f.Most = new(1 + r.IntN(3))
@@ -283,7 +284,7 @@ func drawRequest(t *rapid.T) Request {
 	return req
 }
 
-// attachSome gives half of the pods one or two volumes.
+// attachSome gives half of the pods one or two volumes, and some ephemeral storage too.
 func attachSome(r *rand.Rand, c demands, pods []Pod) {
 	for i := range pods {
 		if r.IntN(2) != 0 {
@@ -292,7 +293,7 @@ func attachSome(r *rand.Rand, c demands, pods []Pod) {
 		if pods[i].Demands == nil {
 			pods[i].Demands = c.of("plain", corev1.PodSpec{})
 		}
-		pods[i].Demands = pods[i].Demands.Attaching(disks(1+r.Int64N(2)), false)
+		pods[i].Demands = pods[i].Demands.Attaching(disks(1+r.Int64N(2)), false).Needing(r.Int64N(3), false)
 	}
 }
 
