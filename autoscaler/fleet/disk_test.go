@@ -68,3 +68,36 @@ func TestAMachineIsBoughtForAPodThatAFullDiskRefuses(t *testing.T) {
 	}
 	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesReady")
 }
+
+// TestAnUnderUsedNodeIsEmptiedIfOthersHaveWhatItsPodTakes has a pod of a service with ephemeral storage and a volume, which
+// would find its CPU and memory on the other node. A pod there has as much.
+func TestAnUnderUsedNodeIsEmptiedIfOthersHaveWhatItsPodTakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		disk   string // ephemeral storage of each node
+		most   int32  // volumes of each node
+		leaves bool
+	}{
+		"enough for both":              {disk: "20Gi", most: 2, leaves: true},
+		"too little ephemeral storage": {disk: "19Gi", most: 2},
+		"one volume on each node":      {disk: "20Gi", most: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, alone(nil), smalls())
+			pods := append(podsOfAnUnderUsedNode()[1:], testPod("web", 1000, 1024, 0))
+			for _, p := range pods[1:] {
+				m.withVolume(p).Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("10Gi")
+			}
+			m.add(pods...)
+			m.run(90*second, "f") // pod early runs for another half a minute
+			for _, node := range m.nodes() {
+				node.Status.Allocatable[corev1.ResourceEphemeralStorage] = resource.MustParse(tc.disk)
+				m.must(m.client.Status().Update(t.Context(), node))
+			}
+			m.attach(tc.most)
+			m.run(14*minute, "f")
+			if evicted := m.did("eviction of web"); evicted != tc.leaves {
+				t.Errorf("it was evicted: %t\n%s", evicted, strings.Join(m.log, "\n"))
+			}
+		})
+	}
+}
