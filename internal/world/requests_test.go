@@ -5,6 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/runtimes"
 )
 
 // TestTheFirstResourceByNameStandsForThoseThatPlansLack: plans consider ephemeral storage, and no other resource besides CPU
@@ -32,5 +37,21 @@ func TestTheFirstResourceByNameStandsForThoseThatPlansLack(t *testing.T) {
 				t.Errorf("it requests %+v, want %+v", got, tc)
 			}
 		})
+	}
+}
+
+// TestAPodOfADaemonSetTakesEphemeralStorageForGood has a node of 10 bytes, of which a DaemonSet's pod requests 4 and another
+// one 3.
+func TestAPodOfADaemonSetTakesEphemeralStorageForGood(t *testing.T) {
+	w, pod := scene()
+	requests(corev1.ResourceEphemeralStorage, "3")(w, pod)
+	daemon := pod.DeepCopy()
+	daemon.Name, daemon.OwnerReferences = "daemon", []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+	requests(corev1.ResourceEphemeralStorage, "4")(w, daemon)
+	w.Pods = []corev1.Pod{*pod, *daemon}
+	w.Nodes["a"].Status.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("10")}
+	n := NewView(w, noon, runtimes.NewLearner()).Node(w.Nodes["a"], cluster.Node{Name: "a"})
+	if got, want := *n.Host.Disk, (constraint.Disk{Total: 6, Free: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
