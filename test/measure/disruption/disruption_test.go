@@ -38,33 +38,48 @@ func TestAFleetConsolidates(t *testing.T) {
 		last    float64
 		nodes   int
 		moved   int
-		// atLeast is what the old machine costs until the new one has come, in dollars.
-		atLeast float64
 	}{
-		{"a full node stays", clusterOf(only, 4), 0.4, 1, 0, 0},
-		{"an empty node is released", clusterOf(only, 4, 0), 0.4, 1, 0, 0},
-		{"a node is emptied whose pods have room elsewhere", clusterOf(only, 3, 1), 0.4, 1, 1, 0},
-		{"a node is exchanged for a cheaper one, and both are paid in the meantime", clusterOf(both, 2), 0.1, 1, 2, 0.4/60 + 0.1*10/60},
+		{"a full node stays", clusterOf(only, 4), 0.4, 1, 0},
+		{"an empty node is released", clusterOf(only, 4, 0), 0.4, 1, 0},
+		{"a node is emptied whose pods have room elsewhere", clusterOf(only, 3, 1), 0.4, 1, 1},
+		{"a node is exchanged for a cheaper one", clusterOf(both, 2), 0.1, 1, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, err := consolidate(t.Context(), tc.cluster, conditions{budget: "100%", lag: time.Minute, last: 10 * time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if math.Abs(f.LastDollarsPerHour-tc.last) > 1e-9 || f.LastNodes != tc.nodes || f.PodsMoved != tc.moved || f.Homeless > 0 || f.Dollars < tc.atLeast {
-				t.Errorf("%v; %d pods are homeless; want $%v/h on %d nodes with %d pods moved, and a bill of at least $%v", f, f.Homeless, tc.last, tc.nodes, tc.moved, tc.atLeast)
+			if math.Abs(f.LastDollarsPerHour-tc.last) > 1e-9 || f.LastNodes != tc.nodes || f.PodsMoved != tc.moved || f.Homeless > 0 {
+				t.Errorf("%v; %d pods are homeless; want $%v/h on %d nodes with %d pods moved", f, f.Homeless, tc.last, tc.nodes, tc.moved)
 			}
 		})
 	}
 }
 
-// TestAFleetKeepsItsBudget: of twenty half-empty nodes it empties two at a time.
+// TestBothMachinesArePaidUntilTheNewOneHasCome: three more minutes of lag cost three more minutes of the old machine.
+func TestBothMachinesArePaidUntilTheNewOneHasCome(t *testing.T) {
+	bill := func(lag time.Duration) float64 {
+		c := clusterOf([]halfempty.Flavor{small, large}, 2)
+		f, err := consolidate(t.Context(), c, conditions{budget: "100%", lag: lag, last: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Dollars
+	}
+	const minutes, tolerance = 3, 0.2 // of the time of the computer
+	more := (bill(4*time.Minute) - bill(time.Minute)) / 0.4 * 60
+	if math.Abs(more-minutes) > tolerance {
+		t.Errorf("the old machine was paid for %.2f more minutes, want %d", more, minutes)
+	}
+}
+
+// TestAFleetKeepsItsBudget: of twenty half-empty nodes it empties one at a time.
 func TestAFleetKeepsItsBudget(t *testing.T) {
 	pods := make([]int, 20)
 	for i := range pods {
 		pods[i] = 1 + i%2
 	}
-	f, err := consolidate(t.Context(), clusterOf([]halfempty.Flavor{large}, pods...), conditions{budget: "10%", lag: time.Minute, last: 10 * time.Minute})
+	f, err := consolidate(t.Context(), clusterOf([]halfempty.Flavor{large}, pods...), conditions{budget: "1", lag: time.Minute, last: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +87,7 @@ func TestAFleetKeepsItsBudget(t *testing.T) {
 		t.Errorf("%v, want fewer than 15 nodes", f)
 	}
 	for _, d := range f.Decisions {
-		if d.Removes > 2 {
+		if d.Removes > 1 {
 			t.Errorf("after %v s it empties %d nodes at a time", d.At, d.Removes)
 		}
 	}

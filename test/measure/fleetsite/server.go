@@ -31,7 +31,7 @@ import (
 
 // Server is an API server with a cache: it stores objects in memory, and counts the requests. It stores updates of a
 // status and patches of objects. Other writes only count, so that what they would start does not happen, unless a
-// function is called for them. It is safe for concurrent use, except that these functions must not call it.
+// function is called for them. It is safe for concurrent use.
 type Server struct {
 	// Requests counts the writes, and the reads of [Live]. Evictions counts those that evict a pod.
 	Requests, Evictions atomic.Int64
