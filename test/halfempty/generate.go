@@ -96,7 +96,7 @@ func (c *Cluster) addServices(n int, random *rand.Rand) {
 func (c *Cluster) addNode(i int, random *rand.Rand) {
 	m := models[i%len(models)]
 	name := fmt.Sprintf("ip-10-%d-%d-%d.ec2.internal", i>>16, i>>8&255, i&255)
-	c.Nodes = append(c.Nodes, Node{Name: name, Flavor: m.flavor, AgeSeconds: 3*hour + random.IntN(hour)})
+	c.Nodes = append(c.Nodes, Node{Name: name, Flavor: m.flavor, AgeSeconds: 3*hour + i*37%hour})
 	pods := m.size * (podsPerNode/2 + random.IntN(podsPerNode+1))
 	at := slices.IndexFunc(c.Flavors, func(f Flavor) bool { return f.Name == m.flavor })
 	milli, bytes := c.Flavors[at].MilliCPU, c.Flavors[at].MemoryBytes
