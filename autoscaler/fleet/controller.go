@@ -73,6 +73,7 @@ type Reconciler struct {
 
 	learned  *runtimes.Learner
 	daemons  world.DaemonSizes
+	facts    world.Facts
 	arrivals arrivals
 	deciding sync.Mutex // held from reading the other fleets until the orders are known to them
 

@@ -35,7 +35,7 @@ func (r *round) read(ctx context.Context, fleets []v1alpha1.NodeFleet) (*inputs,
 	if err != nil {
 		return nil, err
 	}
-	w.DaemonSizes = &r.daemons
+	w.DaemonSizes, w.Facts = &r.daemons, &r.facts
 	own, err := r.NewProvider(r.fleet, w.Nodes)
 	if err != nil {
 		return nil, &waiting{v1alpha1.FleetReasonProviderRefused, err.Error()}

@@ -233,18 +233,37 @@ func (a *arrivals) after(moment time.Time) (all []time.Time) {
 	return all
 }
 
-// prune forgets the pods that no longer exist, except recent ones, which pods may not include yet.
+// prune forgets the pods that no longer exist, except recent ones, which pods may not include yet. Most rounds have none
+// to forget, and cost nothing.
 func (a *arrivals) prune(pods []corev1.Pod, now time.Time) {
-	const lately = time.Minute
-	there := make(map[string]bool, len(pods))
+	gone := a.before(now.Add(-lately))
+	if len(gone) == 0 {
+		return
+	}
 	for i := range pods {
-		there[world.PodName(&pods[i])] = true
+		delete(gone, world.PodName(&pods[i]))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for pod, since := range a.since {
-		if !there[pod] && now.Sub(since) > lately {
+	for pod := range gone {
+		if since, is := a.since[pod]; is && now.Sub(since) > lately {
 			delete(a.since, pod)
 		}
 	}
+}
+
+// lately is how long the pods that a round reads may lack one that a watch event has shown.
+const lately = time.Minute
+
+// before returns the pods that are unschedulable since before a moment.
+func (a *arrivals) before(moment time.Time) map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := map[string]bool{}
+	for pod, since := range a.since {
+		if since.Before(moment) {
+			all[pod] = true
+		}
+	}
+	return all
 }

@@ -46,7 +46,7 @@ func (v *View) NeededBy() map[string]string {
 		if _, is := Unschedulable(pod); !is || Restoring(pod) {
 			continue
 		}
-		other := v.requests(pod).other
+		other := v.facts(pod).other
 		settled, held := v.volumes.settle(pod)
 		if other == "" || held != "" || constraint.Unsupported(settled) != "" {
 			continue

@@ -19,7 +19,7 @@ import (
 // memory, ephemeral storage, the number of pods, and volumes whose driver some node has. A pod that needs other resources of its node might fit no other node, and no machine
 // is bought for such a pod: it would stay pending after its node is released.
 func (v *View) pinned(pod *corev1.Pod) string {
-	if name := v.requests(pod).other; name != "" {
+	if name := v.facts(pod).other; name != "" {
 		return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
 	}
 	if why := v.volumes.attached(pod); why != "" {

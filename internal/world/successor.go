@@ -60,14 +60,14 @@ func (v *View) successor(pod *corev1.Pod) *packing.Size {
 	if owner == nil {
 		return nil
 	}
-	size := v.requests(pod).size
+	size := v.facts(pod).size
 	most := size
 	if template := v.template(pod.Namespace, owner); template != nil && !asCreated(pod) {
 		of, _ := Requests(raised(pod, template))
 		most = largest(most, of)
 	}
 	if newest := v.successors.newest[owner.UID]; newest != nil && newest.UID != pod.UID && newer(newest, pod) {
-		most = largest(most, v.requests(newest).size)
+		most = largest(most, v.facts(newest).size)
 	}
 	if most == size {
 		return nil

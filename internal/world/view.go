@@ -36,7 +36,7 @@ type View struct {
 	spreads    map[string]map[string]int              // see View.Spreads
 	labelled   map[string]map[[2]string][]*corev1.Pod // by label, then namespace and value: see podsWith
 	daemonSets map[daemonSet]constraint.Resident
-	requested  map[*corev1.Pod]asked // see View.requests
+	known      map[*corev1.Pod]*facts // of pods that Facts does not remember
 
 	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
 	// all. oneBudget ignores that several of them select a pod.
@@ -55,9 +55,10 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets), requested: make(map[*corev1.Pod]asked, len(w.Pods)),
+		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets), known: map[*corev1.Pod]*facts{},
 		spreads: map[string]map[string]int{}, labelled: map[string]map[[2]string][]*corev1.Pod{},
 	}
+	w.Facts.prune(w.Pods)
 	v.readSuccessors()
 	v.readDaemons()
 	reserved := w.reserved()
@@ -158,7 +159,7 @@ func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
 	if held == "" {
 		held = constraint.Unsupported(settled)
 	}
-	if other := v.requests(pod).other; held == "" && other != "" {
+	if other := v.facts(pod).other; held == "" && other != "" {
 		held = fmt.Sprintf("resource %s", other)
 	}
 	return settled, held
@@ -175,7 +176,7 @@ func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string)
 	if err != nil {
 		return nil, err.Error()
 	}
-	return demands.Needing(v.requests(pod).disk, false), ""
+	return demands.Needing(v.facts(pod).disk, false), ""
 }
 
 // On returns the pods on a node or on their way to it. The caller must not change them.
@@ -187,9 +188,8 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 // pod returns a pod as decisions see it, and an error if its constraints cannot be parsed. If the pod is not pending,
 // the result describes the pod that would replace it on another node.
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
-	kind, _ := class.OfPod(pod) // an invalid label counts as no label
-	asks := v.requests(pod)
-	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: asks.size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod), Controller: Controller(pod)}
+	of := v.facts(pod)
+	p := cluster.Pod{Item: packing.Item{Name: of.name, Size: of.size}, Class: of.class, Namespace: pod.Namespace, Images: of.images, Controller: of.controller}
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
@@ -199,7 +199,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 		}
 	}
 	switch {
-	case kind != class.Batch:
+	case of.class != class.Batch:
 	case waits:
 		p.Runtime = runtimes.EstimateOf(pod, v.learned, runtimes.Default).Runtime
 		p.Guessed = v.guessed(pod)
@@ -226,7 +226,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	if p.Demands, err = compile(settled); err != nil {
 		return p, err
 	}
-	p.Demands = p.Demands.Needing(asks.disk, !waits)
+	p.Demands = p.Demands.Needing(of.disk, !waits)
 	if !waits {
 		p.Demands = v.attaching(p.Demands, pod, true)
 	}
@@ -253,12 +253,13 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	total := allocatable.StorageEphemeral().Value()
 	n.Host.Disk = &constraint.Disk{Total: total, Free: total}
 	n.Host.Attaches = v.driversOn(node.Name)
-	for _, pod := range v.onNode[node.Name] {
-		asks := v.requests(pod)
-		n.Host.Disk.Free -= asks.disk
-		if class.EveryNode(pod) {
-			n.Host.Disk.Total -= asks.disk
-			n.Capacity = n.Capacity.Minus(asks.size)
+	pods := v.onNode[node.Name]
+	for _, pod := range pods {
+		of := v.facts(pod)
+		n.Host.Disk.Free -= of.disk
+		if of.everyNode {
+			n.Host.Disk.Total -= of.disk
+			n.Capacity = n.Capacity.Minus(of.size)
 			most--
 			if r, is := v.resident(pod); is {
 				n.Host.Residents = append(n.Host.Residents, r)
@@ -273,6 +274,9 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		if pod.Spec.NodeName == "" {
 			n.Incoming++
 		}
+		if n.Pods == nil {
+			n.Pods = make([]cluster.Pod, 0, len(pods))
+		}
 		n.Pods = append(n.Pods, p)
 	}
 	slices.SortFunc(n.Pods, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
@@ -284,40 +288,4 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 func ClassOf(node *corev1.Node, unlabelled class.Class) class.Class {
 	c, _ := class.OfNode(node, unlabelled) // an invalid label counts as no label
 	return c
-}
-
-// asked is what a pod requests.
-type asked struct {
-	size packing.Size
-	disk int64 // ephemeral storage in bytes
-	// other is a resource besides CPU, memory and ephemeral storage: the first by name, or "" if the pod requests none.
-	other corev1.ResourceName
-}
-
-func askedOf(pod *corev1.Pod) asked {
-	cpu, memory, extended := constraint.Requests(pod)
-	r := asked{size: packing.Size{MilliCPU: cpu, MemoryBytes: memory}, disk: extended[corev1.ResourceEphemeralStorage]}
-	for name, amount := range extended {
-		if amount > 0 && name != corev1.ResourceEphemeralStorage && (r.other == "" || name < r.other) {
-			r.other = name
-		}
-	}
-	return r
-}
-
-// requests returns what a pod of the world requests. A round asks several times for each.
-func (v *View) requests(pod *corev1.Pod) asked {
-	if known, is := v.requested[pod]; is {
-		return known
-	}
-	r := askedOf(pod)
-	v.requested[pod] = r
-	return r
-}
-
-// Requests returns the requests of a pod, and the name of one requested resource other than CPU, memory and ephemeral
-// storage, if any.
-func Requests(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
-	r := askedOf(pod)
-	return r.size, r.other
 }

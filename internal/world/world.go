@@ -42,6 +42,8 @@ type World struct {
 	Services    map[string][]corev1.Service
 	// DaemonSizes remembers sizes from earlier observations; nil if nothing is remembered.
 	DaemonSizes *DaemonSizes
+	// Facts remembers pods of earlier observations; nil if nothing is remembered.
+	Facts *Facts
 
 	unread   map[string]bool // see Unread
 	failed   []*corev1.Pod   // the pods that have failed

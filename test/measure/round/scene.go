@@ -257,7 +257,7 @@ func (s *scene) agent() *appsv1.DaemonSet {
 
 func (s *scene) agentPod(i int) *corev1.Pod {
 	p := fleetsite.Pod("kube-system", fmt.Sprintf("agent-%05d", i), agentMilli, agentMiB)
-	p.Labels = map[string]string{"app": "agent"}
+	p.Labels, p.ResourceVersion = map[string]string{"app": "agent"}, fmt.Sprint(i)
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
 	fleetsite.RunsOn(p, nodeName(i), s.now.Add(-3*time.Hour))
 	return p
