@@ -161,6 +161,29 @@ func (t *trial) priceWith(n *cluster.Node, stay time.Duration, pods []cluster.Po
 	return t.price(&u)
 }
 
+// pricesOfTargets returns what the targets cost as if no pod came to them, what they cost with the pods as if the moves took
+// no time, and the extra cost of that time.
+func (t *trial) pricesOfTargets() (before, bills, delays int64) {
+	t.order = t.order[:0]
+	for i := range t.moved {
+		t.order = append(t.order, i)
+	}
+	slices.SortFunc(t.order, func(i, j int) int { return cmp.Compare(t.moved[i].to.at, t.moved[j].to.at) })
+	for from := 0; from < len(t.order); {
+		at := t.moved[t.order[from]].to.at
+		was := t.saved[at]
+		u := newUse(was.node, was.stay)
+		for ; from < len(t.order) && t.moved[t.order[from]].to.at == at; from++ {
+			p := &t.moved[t.order[from]].pod
+			t.add(&u, p, t.lost(p))
+		}
+		bill, repeated := t.price(&u)
+		before += t.bill(was.node, was.stay)
+		bills, delays = bills+bill, delays+repeated
+	}
+	return before, bills, delays
+}
+
 // costs returns the cost of a drain if the moved pods leave by the given methods: their targets are needed longer, and
 // the moves delay them.
 func (t *trial) costs(methods []cluster.Method) int64 {
@@ -202,17 +225,10 @@ func (t *trial) account(machines []machine) account {
 		after += bill + repeated
 		costs += repeated + cluster.Bill(price, t.wait, 0)
 	}
-	at := map[int][]cluster.Pod{}
-	for _, m := range t.moved {
-		at[m.to.at] = append(at[m.to.at], m.pod)
-	}
-	for place, pods := range at {
-		was := t.saved[place]
-		bill, repeated := t.priceWith(was.node, was.stay, pods)
-		before += t.bill(was.node, was.stay)
-		after += bill + repeated
-		costs += repeated
-	}
+	was, bills, repeated := t.pricesOfTargets()
+	before += was
+	after += bills + repeated
+	costs += repeated
 	return account{saves: before - after + costs, costs: costs, paid: paid}
 }
 

@@ -136,6 +136,10 @@ type exchanger struct {
 	added        map[int][]cluster.Pod // to nodes, by index in the state
 	machines     []machine             // bought so far
 	sale         *onSale               // nil after a purchase
+
+	// moving and moved are the memory of offerFilling, which needs them until it returns.
+	moving []cluster.Pod
+	moved  []moved
 }
 
 // machine is a machine to buy.

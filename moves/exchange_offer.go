@@ -131,8 +131,11 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 // are then needed longer.
 func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how fillMode) (o *offer, lengthened bool) {
 	t := x.trySet(set, waiting)
+	t.moved = x.moved[:0]
+	defer func() { x.moved = t.moved }()
 	defer t.rollback()
-	t.fill(t.movingPods(), how)
+	x.moving = t.movingPods(x.moving[:0])
+	t.fill(x.moving, how)
 	for at, was := range t.saved {
 		lengthened = lengthened || x.byName[x.state.Nodes[at].Name].stay > was.stay
 	}
@@ -157,11 +160,14 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
 }
 
-// movingPods returns the pods that move, in the order in which they choose a place.
-func (t *trial) movingPods() []cluster.Pod {
-	var all []cluster.Pod
+// movingPods appends the pods that move.
+func (t *trial) movingPods(all []cluster.Pod) []cluster.Pod {
 	for _, from := range t.from {
-		all = append(all, slices.DeleteFunc(t.leavers(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
+		for i := range from.node.Pods {
+			if p := &from.node.Pods[i]; !t.waits(p) {
+				all = append(all, t.leaver(from.node, p))
+			}
+		}
 	}
 	return all
 }

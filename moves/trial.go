@@ -19,6 +19,7 @@ type trial struct {
 	moved []moved
 	left  []cluster.Pod // pods without room
 	uses  []use         // scratch memory of costs, which is called often
+	order []int         // and of pricesOfTargets
 	// waiting are the pods that are waited for.
 	waiting []cluster.Pod
 }
@@ -63,18 +64,24 @@ func (r *planning) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	return &trial{planning: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
-// leavers returns the pods of a node as they would be on other nodes. Their architecture is bound where needed: the state
-// of a pod that may be migrated can only continue on its current architecture.
+// leavers returns the pods of a node as they would be on other nodes.
 func (r *planning) leavers(n *cluster.Node) []cluster.Pod {
 	t := trial{planning: r}
-	all := slices.Clone(n.Pods)
+	all := make([]cluster.Pod, len(n.Pods))
 	for i := range all {
-		all[i] = all[i].Elsewhere()
-		if p := &all[i]; p.Arch == "" && r.ways(p).Has(cluster.Migrate) && (r.config.Worthwhile || t.way(p) == cluster.Migrate) {
-			p.Arch = n.Arch
-		}
+		all[i] = t.leaver(n, &n.Pods[i])
 	}
 	return all
+}
+
+// leaver returns a pod of a node as it would be on another node. Its architecture is bound where needed: the state of a pod
+// that may be migrated can only continue on its current architecture.
+func (t *trial) leaver(n *cluster.Node, p *cluster.Pod) cluster.Pod {
+	there := p.Elsewhere()
+	if there.Arch == "" && t.ways(&there).Has(cluster.Migrate) && (t.config.Worthwhile || t.way(&there) == cluster.Migrate) {
+		there.Arch = n.Arch
+	}
+	return there
 }
 
 // rollback restores the round as it was before the trial.
@@ -100,9 +107,9 @@ func (t *trial) commit() {
 }
 
 // fill finds rooms for the pods in scheduling order. A pod that only constraints on other pods reject is tried again
-// after others have been placed, because it may have affinity to one of them.
+// after others have been placed, because it may have affinity to one of them. The trial keeps pods and changes it.
 func (t *trial) fill(pods []cluster.Pod, how fillMode) {
-	t.left = slices.Clone(pods)
+	t.left = pods
 	slices.SortFunc(t.left, cluster.Scheduled)
 	for again := true; again && len(t.left) > 0; {
 		was := len(t.left)
@@ -113,7 +120,7 @@ func (t *trial) fill(pods []cluster.Pod, how fillMode) {
 // pass tries each pod once. It reports whether another pass makes sense if any pod has been placed.
 func (t *trial) pass(how fillMode) (again bool) {
 	waiting := t.left
-	t.left = nil
+	t.left = waiting[:0] // never more than have been tried
 	for i := range waiting {
 		to, retriable := t.target(&waiting[i], how)
 		if to != nil {

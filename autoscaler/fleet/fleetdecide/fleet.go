@@ -258,10 +258,10 @@ func (f *forecast) left(asking map[class.Class]bool) []purchase.ExistingNode {
 
 // LowerBound returns a lower bound, in micro-dollars per hour, of the price of machines of the flavors that hold all
 // the pods at once, with no limit on the machines of a flavor.
-func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
+func LowerBound(pods []*cluster.Pod, flavors []cluster.Flavor) int64 {
 	all := make([]purchase.Pod, len(pods))
 	for i := range pods {
-		all[i] = purchase.PodOf(&pods[i])
+		all[i] = purchase.PodOf(pods[i])
 	}
 	kinds := make([]cluster.Flavor, len(flavors))
 	for i, f := range flavors {

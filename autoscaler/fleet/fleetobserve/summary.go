@@ -25,13 +25,19 @@ func (o *Observation) SeenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
 // LowerBound returns the least price, in micro-dollars per hour, of machines of the fleet's flavors that hold all its pods.
 func (o *Observation) LowerBound() int64 {
 	state := &o.State
-	var own []cluster.Pod
-	for i := range state.Nodes {
-		if _, is := o.Own[state.Nodes[i].Name]; is {
-			own = append(own, state.Nodes[i].Pods...)
+	var all []*cluster.Pod
+	add := func(pods []cluster.Pod) {
+		for i := range pods {
+			all = append(all, &pods[i])
 		}
 	}
-	return fleetdecide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
+	for i := range state.Nodes {
+		if _, is := o.Own[state.Nodes[i].Name]; is {
+			add(state.Nodes[i].Pods)
+		}
+	}
+	add(state.Pending)
+	return fleetdecide.LowerBound(all, state.Flavors)
 }
 
 // Unidentified describes the machines whose nodes should have been identified by now.
