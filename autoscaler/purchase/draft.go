@@ -62,9 +62,10 @@ func newDraft(r *Request) *draft {
 
 // roomsOn returns the rooms of the nodes, ordered by name.
 func roomsOn(nodes []ExistingNode) []*room {
-	var rooms []*room
-	for _, node := range nodes {
-		rooms = append(rooms, &room{ExistingNode: node, places: orAny(node.Places), flavor: -1})
+	all, rooms := make([]room, len(nodes)), make([]*room, len(nodes))
+	for i := range nodes {
+		all[i] = room{ExistingNode: nodes[i], places: orAny(nodes[i].Places), flavor: -1}
+		rooms[i] = &all[i]
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })
 	return rooms

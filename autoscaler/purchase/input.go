@@ -93,6 +93,7 @@ func newInputWithin(q *quotas, pods []Pod, flavors []Flavor, rooms []*room, opts
 			})
 		}
 	}
+	in.Rooms = make([]mix.Room, 0, len(rooms))
 	for _, r := range rooms {
 		in.Rooms = append(in.Rooms, mix.Room{Size: r.Free, Places: r.places, Admits: a.columnOf(r.admits)})
 	}

@@ -54,6 +54,7 @@ func NodeOf(n *cluster.Node, free packing.Size, pods int) ExistingNode {
 	if n.MaxPods != nil {
 		e.Places = new(max(0, *n.MaxPods-int64(pods)))
 	}
+	e.Pods = slices.Grow(e.Pods, len(n.Pods))
 	for i := range n.Pods {
 		e.Pods = append(e.Pods, n.Pods[i].Demands)
 	}

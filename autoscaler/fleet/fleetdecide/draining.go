@@ -89,6 +89,7 @@ func (r *planning) drains() {
 		r.uncordon(Uncordoning{Node: node})
 	}
 	claimed := map[string]bool{}
+	var housing *housing
 	for _, d := range r.drained {
 		elapsed := r.now.Sub(d.Since)
 		switch why, pod := r.fails(d), r.wants(d, claimed); {
@@ -100,7 +101,10 @@ func (r *planning) drains() {
 			r.uncordon(Uncordoning{Node: d.Node, Cancel: true, Done: &done})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
-			if len(Unhoused(&r.state, d.Node)) == 0 { // else machines may be on order
+			if housing == nil {
+				housing = newHousing(&r.state)
+			}
+			if len(housing.unhoused(d.Node)) == 0 { // else machines may be on order
 				r.actions.Ask = append(r.actions.Ask, d.Node)
 				r.asks(d)
 			}

@@ -274,23 +274,60 @@ func LowerBound(pods []*cluster.Pod, flavors []cluster.Flavor) int64 {
 // Unhoused returns the pods on a node that would be unschedulable on the other ready nodes if all of them left it now. The
 // node must be one of the state.
 func Unhoused(s *cluster.State, node string) []purchase.Unplaceable {
-	var pods []purchase.Pod
-	var others []purchase.ExistingNode
+	return newHousing(s).unhoused(node)
+}
+
+// housing is the room on the nodes of a state. It computes once what is the same for the pods of all nodes that leave. It is
+// right as long as the state does not change.
+type housing struct {
+	state *cluster.State
+	nodes map[string]*cluster.Node
+	// rooms are those of the ready nodes that accept both classes of pods, or the only one.
+	rooms map[[2]bool][]purchase.ExistingNode
+}
+
+func newHousing(s *cluster.State) *housing {
+	h := &housing{state: s, nodes: make(map[string]*cluster.Node, len(s.Nodes)), rooms: map[[2]bool][]purchase.ExistingNode{}}
+	for i := range s.Nodes {
+		h.nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	return h
+}
+
+// unhoused is [Unhoused].
+func (h *housing) unhoused(node string) []purchase.Unplaceable {
+	n := h.nodes[node]
+	if n == nil {
+		return nil
+	}
+	pods := make([]purchase.Pod, len(n.Pods))
 	classes := map[class.Class]bool{}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Name == node {
-			for j := range n.Pods {
-				pods = append(pods, purchase.PodOf(&n.Pods[j]))
-				classes[n.Pods[j].Class] = true
-			}
+	for i := range n.Pods {
+		pods[i] = purchase.PodOf(&n.Pods[i])
+		classes[n.Pods[i].Class] = true
+	}
+	rooms := h.roomsFor(classes)
+	if n.Phase == cluster.Ready {
+		rooms = slices.DeleteFunc(slices.Clone(rooms), func(r purchase.ExistingNode) bool { return r.Name == node })
+	}
+	return purchase.Supercargo(purchase.Request{Pods: pods, Nodes: rooms}).Unplaceable
+}
+
+// roomsFor returns the rooms on the ready nodes that accept pods of all the classes.
+func (h *housing) roomsFor(classes map[class.Class]bool) []purchase.ExistingNode {
+	key := [2]bool{classes[class.Batch], classes[class.Service]}
+	rooms, is := h.rooms[key]
+	if is {
+		return rooms
+	}
+	rooms = make([]purchase.ExistingNode, 0, len(h.state.Nodes))
+	for i := range h.state.Nodes {
+		if n := &h.state.Nodes[i]; n.Phase == cluster.Ready && takesAll(n, classes) {
+			rooms = append(rooms, purchase.NodeOf(n, n.Free(), len(n.Pods)))
 		}
 	}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Name != node && n.Phase == cluster.Ready && takesAll(n, classes) {
-			others = append(others, purchase.NodeOf(n, n.Free(), len(n.Pods)))
-		}
-	}
-	return purchase.Supercargo(purchase.Request{Pods: pods, Nodes: others}).Unplaceable
+	h.rooms[key] = rooms
+	return rooms
 }
 
 // takesAll reports whether a node accepts pods of all the classes.
