@@ -16,8 +16,8 @@ import (
 // change from one round to the next. It is right as long as pods with the same UID and resource version are equal, which
 // holds for objects of one API server that nobody changes in place. A pod without either is not remembered.
 //
-// The zero value remembers nothing yet. It is safe for concurrent use. It has at most a quarter more entries than the
-// last observed world has pods.
+// The zero value remembers nothing yet. It is safe for concurrent use. It has at most two and a quarter entries for each
+// pod of the last observed world.
 type Facts struct {
 	mu    sync.Mutex
 	known map[types.UID]*facts
