@@ -83,7 +83,8 @@ func TestAnUnderUsedNodeIsEmptiedIfOthersHaveWhatItsPodTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, alone(nil), smalls())
-			pods := append(podsOfAnUnderUsedNode()[1:], testPod("web", 1000, 1024, 0))
+			pods := podsOfAnUnderUsedNode()[1:]
+			pods = append(pods, testPod("web", 1000, 1024, 0))
 			for _, p := range pods[1:] {
 				m.withVolume(p).Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("10Gi")
 			}
