@@ -224,7 +224,7 @@ func (r *planning) untilRoom(node string) time.Duration {
 }
 
 // wants returns the name of a pending pod that would have room on an empty drained node, or "". Pods claimed for other
-// nodes do not count; all that have room on this one are claimed for it.
+// nodes and unexplained ones do not count; all others that have room on this one are claimed for it.
 func (r *planning) wants(d *Draining, claimed map[string]bool) (first string) {
 	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
 	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods are leaving it
@@ -234,13 +234,22 @@ func (r *planning) wants(d *Draining, claimed map[string]bool) (first string) {
 	open(&n)
 	for i := range r.state.Pending {
 		p := &r.state.Pending[i]
-		if !claimed[p.Name] && wanted(&n, r.state.Pending[i:i+1]) {
+		if !claimed[p.Name] && wanted(&n, r.state.Pending[i:i+1]) && !r.unexplained(p, r.now.Sub(d.Since)) {
 			claimed[p.Name] = true
 			n.Pods = append(slices.Clip(n.Pods), *p)
 			first = cmp.Or(first, p.Name)
 		}
 	}
 	return cmp.Or(d.Needed, first)
+}
+
+// unexplained reports whether a pod had already stayed pending although there was room for it (see patience) when a node was
+// cordoned, the given time ago. Such a pod does not keep an empty node from being released, so it does not have the node
+// uncordoned either: the next round would cordon it again.
+func (r *planning) unexplained(p *cluster.Pod, ago time.Duration) bool {
+	return p.Waited >= patience+ago && slices.ContainsFunc(r.state.Nodes, func(n cluster.Node) bool {
+		return n.Phase == cluster.Ready && n.HasRoom(p)
+	})
 }
 
 // evicted is the outcome of the evictions of a controller's pods.

@@ -1,6 +1,7 @@
 package fleetdecide
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,36 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
+
+// waited returns the pod as pending for some time.
+func waited(p cluster.Pod, d time.Duration) cluster.Pod {
+	p.Waited = d
+	return p
+}
+
+// TestAnEmptyNodeIsNotCordonedAndUncordonedInTurn has a pod that the scheduler does not bind although two nodes seem to have
+// room for it. One is kept for it, and the other goes.
+func TestAnEmptyNodeIsNotCordonedAndUncordonedInTurn(t *testing.T) {
+	p := waited(job("p", 4, time.Hour), 2*patience)
+	s := newScene()
+	s.ready("a", "small")
+	s.ready("b", "small")
+	s.pending(p)
+	first := s.round()
+	if len(first.Cordon) != 1 || len(first.Uncordon) != 0 {
+		t.Fatalf("it does %v, want one node to be cordoned", does(&first))
+	}
+	gone := first.Cordon[0].Node
+	left := map[string]string{"a": "b", "b": "a"}[gone]
+	s = newScene()
+	s.drained(gone, "small", releaseDelay)
+	s.ready(left, "small")
+	s.pending(p)
+	second := s.round()
+	if len(second.Uncordon) != 0 || !slices.Equal(second.Release, []string{gone}) {
+		t.Errorf("then it does %v, want the release of %s", does(&second), gone)
+	}
+}
 
 func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 	x := job("x", 4, time.Hour)
@@ -73,6 +104,20 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"a pod waits for its room", func(s *scene) {
 			s.drained("a", "small", minute)
 			s.pending(job("p", 4, time.Hour))
+		}, "uncordon a", "it has room for pending pod p"},
+		{"a pod waits that did not use the room of another node before it was cordoned", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.ready("b", "small")
+			s.pending(waited(job("p", 4, time.Hour), minute+patience))
+		}, "release a", ""},
+		{"a pod waits that may be about to use the room of another node", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.ready("b", "small")
+			s.pending(waited(job("p", 4, time.Hour), minute+patience-1))
+		}, "uncordon a", "it has room for pending pod p"},
+		{"a pod has waited for long, and has no other room", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.pending(waited(job("p", 4, time.Hour), minute+patience))
 		}, "uncordon a", "it has room for pending pod p"},
 		{"a pod waits for its room, and it cannot take pods", func(s *scene) {
 			s.drained("a", "small", minute).Joined = false
