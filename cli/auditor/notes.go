@@ -135,7 +135,7 @@ func (b *observer) homeless() (pods int, nodes []string) {
 }
 
 // unread returns the kinds of which no objects were read although there may be some: those in Missing and, of a dump,
-// those of which it has none. An audit reads no Migrations.
+// those of which it has none. An audit reads no Migrations and no CSINodes.
 func unread(o *objects.Objects) []string {
 	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations", "CSINodes")
 	if o.Missing != nil {
