@@ -83,6 +83,41 @@ func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestPodsOfDifferentSizesCountTogether has no two pods of one size arrive.
+func TestPodsOfDifferentSizesCountTogether(t *testing.T) {
+	pods := every(15*time.Second, 8)
+	for i := range pods {
+		pods[i].Size.MemoryBytes += int64(i)
+	}
+	if got := steady(came(state(nil), pods...), nil); len(got) != 5 || got[0].Name != "came0" {
+		t.Errorf("of 8 pods of different sizes %d are counted on, want the last 5", len(got))
+	}
+}
+
+// TestAJobAmongAStreamIsNotExpectedAgain has a Job create many large pods while small ones arrive, five in each part.
+func TestAJobAmongAStreamIsNotExpectedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stream := every(3*time.Second, 40)
+		jobs := atOnce(every(0, 100), time.Duration(rapid.IntRange(1, 118).Draw(t, "since"))*time.Second)
+		for i := range jobs {
+			jobs[i].Name, jobs[i].Size = fmt.Sprint("job", i), job("", 8, minute).Size
+		}
+		recent := append(stream, jobs...)
+		slices.SortStableFunc(recent, func(a, b cluster.Pod) int { return int(a.Waited - b.Waited) })
+		got := steady(came(state(nil), recent...), nil)
+		if len(got) == 0 || slices.ContainsFunc(got, func(p cluster.Pod) bool { return strings.HasPrefix(p.Name, "job") }) {
+			t.Fatalf("of 40 pods of a stream and 100 of a Job, these are counted on: %v", names(got))
+		}
+	})
+}
+
+func names(pods []cluster.Pod) (all []string) {
+	for i := range pods {
+		all = append(all, pods[i].Name)
+	}
+	return all
+}
+
 // TestPodsFromTheFutureAreNotCounted has a clock that was set back: the last pod seems to arrive in a minute.
 func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 	pods := every(15*time.Second, 8)

@@ -318,9 +318,9 @@ const mostExpected = 500
 // expectedPrefix begins the names of expected pods in a plan. No pod name contains a space.
 const expectedPrefix = "expected "
 
-// kindOfArrival groups pods whose arrivals are counted together.
+// kindOfArrival groups pods whose arrivals are counted together. Their sizes may differ: in a stream of diverse pods,
+// hardly a size comes twice, but their sum hardly changes.
 type kindOfArrival struct {
-	size    packing.Size
 	class   class.Class
 	arch    string
 	demands *constraint.Pod
@@ -352,63 +352,67 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 // parts, a Job that creates its pods over some time would look like a stream.
 const parts = 8
 
-// kindSeen is the number of pods of a kind that arrived in each part. Pods that arrive at once, like those of one Job,
-// may be split by the border of two parts, but not also by borders that are half a part later, so both divisions are
-// counted.
+// kindSeen are the pods of a kind, by their indices in the state, and how many of them arrived in each part. Pods that
+// arrive at once, like those of one Job, may be split by the border of two parts, but not also by borders that are half a
+// part later, so both divisions are counted.
 type kindSeen struct {
-	pods        int
+	pods        []int
 	parts, half [parts + 1]int
 }
 
 // counted returns the number of pods of a kind that are expected again.
 func (k *kindSeen) counted() int {
-	least := k.pods
+	least := len(k.pods)
 	for _, counts := range [][parts + 1]int{k.parts, k.half} {
 		squares := 0
 		for _, n := range counts {
 			squares += n * n
 		}
-		least = min(least, k.pods-int(math.Ceil(math.Sqrt(float64(squares)))))
+		least = min(least, len(k.pods)-int(math.Ceil(math.Sqrt(float64(squares)))))
 	}
 	return least
 }
 
-// steady returns the pods of the last lag that are expected to arrive again within the next one, in their order, and of
-// each kind the last ones. If n1, n2, ... pods arrived in the parts, all but √(n1² + n2² + ...) of them are expected.
-// For n pods that arrive by chance at a steady rate, few in each part, that is n − √n, one standard deviation less than
-// n. For b pods that arrive together k times, it is b·(k − √k). So the room that is bought or kept for them is seldom
-// unused. Pods that arrived together once are not expected again. Pods with coupled demands are left out.
+// partOf returns the part in which a pod of the window arrived. With later 0.5, all borders are half a part later.
+func partOf(p *cluster.Pod, window time.Duration, later float64) int {
+	return min(int(parts*p.Waited.Seconds()/window.Seconds()+later), parts)
+}
+
+// steady returns the pods of the last lag that are expected to arrive again within the next one, in their order. If n1,
+// n2, ... pods of a kind arrived in the parts, all but √(n1² + n2² + ...) of them are expected. For n pods that arrive by
+// chance at a steady rate, few in each part, that is n − √n, one standard deviation less than n. For b pods that arrive
+// together k times, it is b·(k − √k). So the room that is bought or kept for them is seldom unused. Pods that arrived
+// together once are not expected again. Pods with coupled demands are left out.
+//
+// Of a kind, the pods that arrived in the parts with the fewest pods are expected first, ties newest first: if a Job
+// created many pods among a stream of others, the others are expected.
 func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 	window := min(s.Observed, s.Lag)
-	kindOf := func(p *cluster.Pod) kindOfArrival { return kindOfArrival{p.Size, p.Class, p.Arch, p.Demands} }
 	kinds := map[kindOfArrival]*kindSeen{}
 	for i := range s.Recent {
 		p := &s.Recent[i]
 		if p.Waited < 0 || p.Waited >= window || coupled[p.Demands] {
 			continue
 		}
-		k := kinds[kindOf(p)]
+		kind := kindOfArrival{p.Class, p.Arch, p.Demands}
+		k := kinds[kind]
 		if k == nil {
 			k = &kindSeen{}
-			kinds[kindOf(p)] = k
+			kinds[kind] = k
 		}
-		at := parts * p.Waited.Seconds() / window.Seconds()
-		k.pods++
-		k.parts[min(int(at), parts)]++
-		k.half[min(int(at+0.5), parts)]++
+		k.pods = append(k.pods, i)
+		k.parts[partOf(p, window, 0)]++
+		k.half[partOf(p, window, 0.5)]++
 	}
-	left := make(map[kindOfArrival]int, len(kinds))
-	for kind, k := range kinds {
-		left[kind] = k.counted()
-	}
-	return keep(s.Recent, func(p *cluster.Pod) bool {
-		if p.Waited < 0 || p.Waited >= window { // as above
-			return false
+	again := make(map[*cluster.Pod]bool, len(s.Recent))
+	for _, k := range kinds {
+		among := func(i int) int { return k.parts[partOf(&s.Recent[i], window, 0)] }
+		slices.SortStableFunc(k.pods, func(a, b int) int { return cmp.Compare(among(a), among(b)) })
+		for _, i := range k.pods[:k.counted()] {
+			again[&s.Recent[i]] = true
 		}
-		kind := kindOf(p)
-		left[kind]--
-		return left[kind] >= 0
-	})
+	}
+	return keep(s.Recent, func(p *cluster.Pod) bool { return again[p] })
 }
 
 // grow plans again with the expected pods added, and of that plan buys the machines that hold a pending pod. So nothing
