@@ -118,6 +118,30 @@ func names(pods []cluster.Pod) (all []string) {
 	return all
 }
 
+// TestShortPodsFollowEachOtherInOneRoom has four of eight pods counted on (two in each of four parts), which run for a part of the lag of two minutes.
+func TestShortPodsFollowEachOtherInOneRoom(t *testing.T) {
+	guessed := job("", 2, minute)
+	guessed.Guessed = true
+	tests := []struct {
+		name string
+		like cluster.Pod
+		want int
+	}{
+		{"longer than the lag", job("", 2, time.Hour), 4},
+		{"half of the lag", job("", 2, minute), 2},
+		{"a tenth of the lag", job("", 2, 12*time.Second), 0},
+		{"unknown", guessed, 4},
+		{"without an end", service("", 2), 4},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := len(expected(came(quiet(nil), often(tc.like, 8)...), nil)); got != tc.want {
+				t.Errorf("room for %d pods, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestPodsFromTheFutureAreNotCounted has a clock that was set back: the last pod seems to arrive in a minute.
 func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 	pods := every(15*time.Second, 8)

@@ -328,6 +328,9 @@ type kindOfArrival struct {
 
 // expected returns the pods that are expected to arrive and to be unschedulable before a machine bought now would be ready,
 // where [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
+//
+// Batch pods that run for less than the lag follow each other in one room: of them, as many are returned as would run at
+// the same time if they had not had to wait for the machine (see stays).
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod {
 	watched := *s
 	watched.Recent = steady(s, coupled)
@@ -335,8 +338,13 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 		return nil
 	}
 	var pods []purchase.Pod
+	rooms := 0.0
 	for i, w := range newForecast(&watched, untilReady(s), nil).run() {
 		if w.since == 0 || w.pod.Nominated {
+			continue
+		}
+		before := math.Floor(rooms)
+		if rooms += stays(w.pod, s.Lag); math.Floor(rooms) == before {
 			continue
 		}
 		pod := purchase.PodOf(w.pod)
@@ -346,6 +354,15 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 		}
 	}
 	return pods
+}
+
+// stays returns for which share of a lag a pod needs its room, at most 1. Pods that arrive throughout a lag use as many
+// rooms at a time as the sum of these shares (Little's law).
+func stays(p *cluster.Pod, lag time.Duration) float64 {
+	if p.Class != class.Batch || p.Guessed || p.Runtime <= 0 || p.Runtime >= lag {
+		return 1
+	}
+	return p.Runtime.Seconds() / lag.Seconds()
 }
 
 // parts is the number of equal parts into which the last lag is divided to measure how steadily pods arrive. With more
