@@ -102,7 +102,7 @@ func TestAJobAmongAStreamIsNotExpectedAgain(t *testing.T) {
 		for i := range jobs {
 			jobs[i].Name, jobs[i].Size = fmt.Sprint("job", i), job("", 8, minute).Size
 		}
-		recent := append(stream, jobs...)
+		recent := slices.Concat(stream, jobs)
 		slices.SortStableFunc(recent, func(a, b cluster.Pod) int { return int(a.Waited - b.Waited) })
 		got := steady(came(state(nil), recent...), nil)
 		if len(got) == 0 || slices.ContainsFunc(got, func(p cluster.Pod) bool { return strings.HasPrefix(p.Name, "job") }) {
