@@ -12,8 +12,8 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Facts remembers between observations what follows from a pod alone, by UID and resource version: of many pods, few
-// change from one round to the next. It is right as long as pods with the same UID and resource version are equal, which
+// Facts remembers between observations what can be computed from a pod alone, by UID and resource version: of many
+// pods, few change from one round to the next. It is right as long as pods with the same UID and resource version are equal, which
 // holds for objects of one API server that nobody changes in place. A pod without either is not remembered.
 //
 // The zero value remembers nothing yet. It is safe for concurrent use. It has at most two and a quarter entries for each
@@ -23,7 +23,7 @@ type Facts struct {
 	known map[types.UID]*facts
 }
 
-// facts are what follows from a pod alone. They are shared between views: nobody may change them.
+// facts are what can be computed from a pod alone. They are shared between views: nobody may change them.
 type facts struct {
 	version string // the resource version of the pod
 	asked

@@ -165,3 +165,49 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		})
 	}
 }
+
+// TestExplainConsolidationShowsTheDecisionOrSaysWhatIsMissing has an API server without the object, with one that the
+// descheduler has not reported to, and with a decision.
+func TestExplainConsolidationShowsTheDecisionOrSaysWhatIsMissing(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC))
+	object := func(status v1alpha1.ConsolidationStatus) *v1alpha1.Consolidation {
+		return &v1alpha1.Consolidation{TypeMeta: metav1.TypeMeta{APIVersion: "supercargo.dev/v1alpha1", Kind: "Consolidation"},
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConsolidationName}, Status: status}
+	}
+	for _, tc := range []struct {
+		object *v1alpha1.Consolidation
+		says   string
+	}{
+		{nil, "there is no Consolidation default, in whose status the descheduler reports"},
+		{object(v1alpha1.ConsolidationStatus{}), "the status of Consolidation default has no decision"},
+		{object(v1alpha1.ConsolidationStatus{Time: &at, Mode: "Observe", Policy: "HTAS", Nodes: 3}), "Consolidation, mode Observe, policy HTAS, as of 2026-11-21 08:00:00\n3 nodes"},
+	} {
+		version := metav1.GroupVersionForDiscovery{GroupVersion: "supercargo.dev/v1alpha1", Version: "v1alpha1"}
+		group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: "supercargo.dev", Versions: []metav1.GroupVersionForDiscovery{version}}
+		answers := map[string]any{
+			"/apis":                metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group}},
+			"/apis/supercargo.dev": group,
+			"/apis/supercargo.dev/v1alpha1": metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.GroupVersion,
+				APIResources: []metav1.APIResource{{Name: "consolidations", Kind: "Consolidation", Verbs: metav1.Verbs{"get"}}}},
+		}
+		if tc.object != nil {
+			answers["/apis/supercargo.dev/v1alpha1/consolidations/default"] = tc.object
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			answer := answers[r.URL.Path]
+			if answer == nil {
+				w.WriteHeader(http.StatusNotFound)
+				answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+			}
+			if err := json.NewEncoder(w).Encode(answer); err != nil {
+				t.Error(err)
+			}
+		}))
+		defer server.Close()
+		_, stdout, stderr := supercargo(t, "", "explain", "consolidation", "--kubeconfig", kubeconfigOf(t, server.URL))
+		if !strings.Contains(stdout+stderr, tc.says) {
+			t.Errorf("stdout %q, stderr %q, want %q", stdout, stderr, tc.says)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (s *Server) Add(all ...client.Object) error {
 	return nil
 }
 
-// Replace stores an object in the place of another one of its kind, which may have another name.
+// Replace stores an object instead of another one of its kind, which may have another name.
 func (s *Server) Replace(old, o client.Object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 func main() {
 	pods := flag.String("pods", "", "file of pods")
 	flavors := flag.String("flavors", "", "file of machines that can be bought")
-	node := flag.String("drain", "", "node to drain in the cluster of -kubeconfig, in the place of planning")
-	file := flag.String("disrupt", "", "file of a cluster of half-empty nodes to consolidate, in the place of planning")
+	node := flag.String("drain", "", "node to drain in the cluster of -kubeconfig, instead of planning")
+	file := flag.String("disrupt", "", "file of a cluster of half-empty nodes to consolidate, instead of planning")
 	under := conditions{}
 	flag.StringVar(&under.budget, "budget", "10%", "with -disrupt: the budget of the NodePool")
 	flag.DurationVar(&under.lag, "lag", time.Minute, "with -disrupt: the time from the order of a machine to its node")
