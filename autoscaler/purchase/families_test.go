@@ -114,6 +114,33 @@ func BenchmarkSupercargoByFamily(b *testing.B) {
 	}
 }
 
+// BenchmarkSupercargoByEffort plans for the pods of each family with all machines of AWS and Azure, with the usual effort and
+// with ten times as much. What the longer search saves is not a weakness of the bound.
+func BenchmarkSupercargoByEffort(b *testing.B) {
+	const seed, longer = 11, 10
+	for _, c := range families.Catalogues {
+		if c.Name != "AWS" && c.Name != "Azure" {
+			continue
+		}
+		flavors := familyFlavors(b, c, 0)
+		for _, f := range families.All {
+			for _, n := range []int{3_000, 10_000} {
+				for _, times := range []int{1, longer} {
+					b.Run(fmt.Sprintf("%s/%s/pods=%d/effort=%d", f.Name, c.Name, n, times), func(b *testing.B) {
+						r := Request{Pods: familyPods(f, n, seed), Flavors: flavors}
+						r.Options.Effort = times * r.Options.effort(n)
+						var result Result
+						for b.Loop() {
+							result = Supercargo(r)
+						}
+						b.ReportMetric(100*result.Gap, "gap-%")
+					})
+				}
+			}
+		}
+	}
+}
+
 // TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines keeps the planner from preferring only some of many
 // equally good flavors: the gap was 0.8 % then.
 func TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines(t *testing.T) {
