@@ -66,6 +66,7 @@ type Mover struct {
 
 	selector labels.Selector
 	learned  *runtimes.Learner
+	facts    *world.Facts // of the pods of earlier rounds
 	planner  *moves.Planner
 	tariff   *tarifffile.File // nil if joules count the same everywhere
 	memory   memory
@@ -112,7 +113,7 @@ func New(m Mover) (*Mover, error) {
 	if m.selector, err = labels.Parse(m.Config.NodeSelector); err != nil {
 		return nil, fmt.Errorf("--consolidation-node-selector: %w", err)
 	}
-	m.learned, m.planner = runtimes.NewLearner(), moves.NewPlanner(m.Config.planner())
+	m.learned, m.facts, m.planner = runtimes.NewLearner(), &world.Facts{}, moves.NewPlanner(m.Config.planner())
 	m.tariff = openTariff(m.Config.Energy.Tariff)
 	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}, reported: map[reported]time.Time{}}
 	return &m, nil

@@ -49,6 +49,7 @@ func (m *Mover) observe(ctx context.Context) (*round, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.Facts = m.facts
 	var fleets v1alpha1.NodeFleetList
 	if m.Fleets {
 		if err := m.Client.List(ctx, &fleets, client.UnsafeDisableDeepCopy); err != nil {
