@@ -90,6 +90,12 @@ func Gap(price, bound int64) float64 {
 // add adds an unnamed machine for these pods, which use the given amounts in total.
 func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Duration) {
 	slices.Sort(pods)
+	p.Machines = append(p.Machines, machineOf(f, pods, used, paid))
+	p.MicroDollarsPerHour += f.MicroDollarsPerHour
+}
+
+// machineOf returns an unnamed machine of a flavor for these pods.
+func machineOf(f *Flavor, pods []string, used packing.Size, paid time.Duration) Machine {
 	m := Machine{
 		Flavor: f.Name, Pods: pods, Used: used, MicroDollarsPerHour: f.MicroDollarsPerHour,
 		CPU:    float64(used.MilliCPU) / float64(max(f.Size.MilliCPU, 1)),
@@ -108,8 +114,7 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 	if paid < DefaultUnbounded { // else the billed time is a guess
 		m.Reason += fmt.Sprintf(" for %v, $%.4f in all", paid, float64(f.MicroDollarsPerHour)/1e6*paid.Hours())
 	}
-	p.Machines = append(p.Machines, m)
-	p.MicroDollarsPerHour += m.MicroDollarsPerHour
+	return m
 }
 
 // Together describes why machines of one flavor were bought: by their common reason, or else by what they hold together.

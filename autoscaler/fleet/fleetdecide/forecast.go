@@ -326,11 +326,15 @@ type kindOfArrival struct {
 	demands *constraint.Pod
 }
 
-// expected returns the pods that are expected to arrive and to be unschedulable before a machine bought now would be ready,
-// where [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
+// lags is for how many lags pods are expected. A machine that is bought when one bought now is ready is itself ready a lag
+// later. Until then, pods need room on the machine that is bought now.
+const lags = 2
+
+// expected returns the pods that are expected to arrive and to be unschedulable within the next [lags] lags, where
+// [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
 //
-// Batch pods that run for less than the lag follow each other in one room: of them, as many are returned as would run at
-// the same time if they had not had to wait for the machine (see stays).
+// Batch pods that run for less than that follow each other in one room: of them, as many are returned as would run at the
+// same time if they had not had to wait for the machine (see stays).
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod {
 	watched := *s
 	watched.Recent = steady(s, coupled)
@@ -339,12 +343,12 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 	}
 	var pods []purchase.Pod
 	rooms := 0.0
-	for i, w := range newForecast(&watched, untilReady(s), nil).run() {
+	for i, w := range newForecast(&watched, lags*untilReady(s), nil).run() {
 		if w.since == 0 || w.pod.Nominated {
 			continue
 		}
 		before := math.Floor(rooms)
-		if rooms += stays(w.pod, s.Lag); math.Floor(rooms) == before {
+		if rooms += stays(w.pod, lags*s.Lag); math.Floor(rooms) == before {
 			continue
 		}
 		pod := purchase.PodOf(w.pod)
@@ -356,13 +360,13 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 	return pods
 }
 
-// stays returns for which share of a lag a pod needs its room, at most 1. Pods that arrive throughout a lag use as many
-// rooms at a time as the sum of these shares (Little's law).
-func stays(p *cluster.Pod, lag time.Duration) float64 {
-	if p.Class != class.Batch || p.Guessed || p.Runtime <= 0 || p.Runtime >= lag {
+// stays returns for which share of a time a pod needs its room, at most 1. Pods that arrive throughout that time use as
+// many rooms at a time as the sum of these shares (Little's law).
+func stays(p *cluster.Pod, of time.Duration) float64 {
+	if p.Class != class.Batch || p.Guessed || p.Runtime <= 0 || p.Runtime >= of {
 		return 1
 	}
-	return p.Runtime.Seconds() / lag.Seconds()
+	return p.Runtime.Seconds() / of.Seconds()
 }
 
 // parts is the number of equal parts into which the last lag is divided to measure how steadily pods arrive. With more
@@ -377,17 +381,9 @@ type kindSeen struct {
 	parts, half [parts + 1]int
 }
 
-// counted returns the number of pods of a kind that are expected again.
+// counted returns the number of pods of a kind that are expected again: all but those of the part in which most arrived.
 func (k *kindSeen) counted() int {
-	least := len(k.pods)
-	for _, counts := range [][parts + 1]int{k.parts, k.half} {
-		squares := 0
-		for _, n := range counts {
-			squares += n * n
-		}
-		least = min(least, len(k.pods)-int(math.Ceil(math.Sqrt(float64(squares)))))
-	}
-	return least
+	return len(k.pods) - max(slices.Max(k.parts[:]), slices.Max(k.half[:]))
 }
 
 // partOf returns the part in which a pod of the window arrived. With later 0.5, all borders are half a part later.
@@ -395,11 +391,11 @@ func partOf(p *cluster.Pod, window time.Duration, later float64) int {
 	return min(int(parts*p.Waited.Seconds()/window.Seconds()+later), parts)
 }
 
-// steady returns the pods of the last lag that are expected to arrive again within the next one, in their order. If n1,
-// n2, ... pods of a kind arrived in the parts, all but √(n1² + n2² + ...) of them are expected. For n pods that arrive by
-// chance at a steady rate, few in each part, that is n − √n, one standard deviation less than n. For b pods that arrive
-// together k times, it is b·(k − √k). So the room that is bought or kept for them is seldom unused. Pods that arrived
-// together once are not expected again. Pods with coupled demands are left out.
+// steady returns the pods of the last lag that are expected to arrive again within the next one, in their order: of each
+// kind, all but as many as arrived in the part in which most did. Pods that arrived together once are therefore not
+// expected again, and those that arrived together k times, k − 1 times. Of n pods that arrive by chance at a steady rate,
+// about half a standard deviation less than n are expected, a quantile of about 30 %: room that stays unused costs more
+// than a pod that waits. Pods with coupled demands are left out.
 //
 // Of a kind, the pods that arrived in the parts with the fewest pods are expected first, ties newest first: if a Job
 // created many pods among a stream of others, the others are expected.
@@ -433,7 +429,8 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 }
 
 // grow plans again with the expected pods added, and of that plan buys the machines that hold a pending pod. So nothing
-// is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. The first plan stays
+// is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. Each machine counts as
+// dearer by the room that it is expected to leave unused (see halfAPod). The first plan stays
 // if pods depend on each other, if no pods are expected, or if the limits or the bound do not allow more.
 func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool, b *bound) {
 	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p purchase.Pod) bool { return coupled[p.Demands] }) {
@@ -454,18 +451,29 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 			more = append(more, p)
 		}
 	}
-	larger := purchase.Supercargo(o.request(s, more, nil, flavors, mixOptions(s)))
+	larger := purchase.Larger(o.request(s, more, nil, flavors, mixOptions(s)), d.halfAPod())
 	if slices.ContainsFunc(larger.Unplaceable, func(u purchase.Unplaceable) bool { return !isExpected(u.Pod) }) {
 		return
 	}
 	machines := slices.DeleteFunc(larger.Machines, func(m purchase.Machine) bool { return !slices.ContainsFunc(m.Pods, isPending) })
 	if b.allows(machines) {
-		d.take(machines, s.Lag)
+		d.take(machines, lags*s.Lag)
 	}
 }
 
+// halfAPod returns half of what the plan costs per pod, in micro-dollars per hour. While pods come and go, the free room of
+// a machine is, on average, too small for the next pod by half a pod: room for that is paid on each machine and never used.
+// Fewer and larger machines leave less of it.
+func (d *FleetDecision) halfAPod() int64 {
+	pods := int64(0)
+	for i := range d.Plan.Machines {
+		pods += int64(len(d.Plan.Machines[i].Pods))
+	}
+	return d.Plan.MicroDollarsPerHour / (2 * max(pods, 1))
+}
+
 // take replaces the machines of the plan by those of a plan with expected pods, each of which holds a pending pod.
-func (d *FleetDecision) take(machines []purchase.Machine, lag time.Duration) {
+func (d *FleetDecision) take(machines []purchase.Machine, within time.Duration) {
 	d.Plan.Machines, d.Plan.MicroDollarsPerHour = nil, 0
 	assigned := slices.DeleteFunc(d.Plan.Assignments, func(a purchase.Assignment) bool { return !a.Waits })
 	numbers := map[string]int{}
@@ -473,7 +481,7 @@ func (d *FleetDecision) take(machines []purchase.Machine, lag time.Duration) {
 		waiting := slices.DeleteFunc(slices.Clone(m.Pods), isExpected)
 		if n := len(m.Pods) - len(waiting); n > 0 {
 			d.Expected += n
-			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), lag.Round(time.Second))
+			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), within.Round(time.Second))
 		}
 		m.Pods = waiting
 		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])

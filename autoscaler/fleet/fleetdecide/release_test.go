@@ -35,7 +35,7 @@ func drainsOf(all []cluster.Drain) []string {
 }
 
 func TestEmptyMachinesThatAreNotGoingToBeMissedAreReleased(t *testing.T) {
-	r := often(job("r", 5, time.Hour), 4) // two of which are counted within two minutes
+	r := often(job("r", 5, time.Hour), 3) // two of which are counted within two minutes
 	tests := []struct {
 		name string
 		s    *cluster.State
@@ -170,8 +170,8 @@ func TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch(t *testin
 	for _, tc := range []struct {
 		goes     time.Duration // how long the release of a machine takes
 		released int
-	}{{0, 1}, {minute, 1}, {2 * minute, 0}} {
-		s := came(quiet(nil, node("a"), node("b")), often(job("", 2, time.Hour), 8)...)
+	}{{0, 1}, {minute / 2, 1}, {2 * minute, 0}} {
+		s := came(quiet(nil, node("a"), node("b")), often(job("", 2, time.Hour), 7)...)
 		s.Release = tc.goes
 		for i := range s.Nodes {
 			s.Nodes[i].MicroDollarsPerHour = 3_600_000
