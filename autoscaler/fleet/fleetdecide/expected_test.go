@@ -25,6 +25,8 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 	}{
 		{"without them the small machine is enough", quiet(podsOf(p)), nil, []string{"small: p"}, 0},
 		{"four more fill a large one", came(quiet(podsOf(p)), like...), nil, []string{"large: p"}, 4},
+		{"a large one even if two small ones cost a little less", dearer(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 99), nil, []string{"large: p"}, 1},
+		{"but not if they cost much less", dearer(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 101), nil, []string{"small: p"}, 0},
 		{"nothing is bought while nobody waits", came(quiet(nil), like...), nil, []string{}, 0},
 		{"nor for a pod that finds room", came(quiet(podsOf(p), full("a", minute)), like...), nil, []string{}, 0},
 		{"what finds room elsewhere is not expected", came(quiet(podsOf(job("p", 4, time.Hour)), node("a")), often(job("", 1, time.Minute), 4)...), nil, []string{}, 0},
@@ -55,9 +57,18 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 	}
 }
 
+// dearer sets the price of the large machines. A small one costs 40 and holds one pod of 4 CPUs, so that each machine counts
+// as dearer by 20: two small ones as 120.
+func dearer(s *cluster.State, price int64) *cluster.State {
+	l := large
+	l.MicroDollarsPerHour = price
+	s.Flavors = []cluster.Flavor{l, small}
+	return s
+}
+
 func TestAMachineSaysHowManyOfItsPodsAreExpected(t *testing.T) {
 	d := Fleet(came(quiet(podsOf(job("p", 2, time.Hour))), often(job("", 2, time.Hour), 8)...), all(), mover(), midnight)
-	if got := d.Plan.Machines[0].Reason; !strings.Contains(got, "its 5 pods") || !strings.Contains(got, "4 of them are expected within 4m0s") {
+	if got := d.Plan.Machines[0].Reason; !strings.Contains(got, "its 5 pods") || !strings.Contains(got, "4 of them are expected within 2m0s") {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -117,8 +128,8 @@ func names(pods []cluster.Pod) (all []string) {
 	return all
 }
 
-// TestShortPodsFollowEachOtherInOneRoom has six of eight pods counted on (two in each of four parts), so that twelve are
-// expected in two lags of two minutes each.
+// TestShortPodsFollowEachOtherInOneRoom has six of eight pods counted on (two in each of four parts), which
+// run for a part of the lag of two minutes.
 func TestShortPodsFollowEachOtherInOneRoom(t *testing.T) {
 	guessed := job("", 2, minute)
 	guessed.Guessed = true
@@ -127,11 +138,11 @@ func TestShortPodsFollowEachOtherInOneRoom(t *testing.T) {
 		like cluster.Pod
 		want int
 	}{
-		{"longer than two lags", job("", 2, time.Hour), 12},
-		{"half of a lag", job("", 2, minute), 3},
-		{"a tenth of a lag", job("", 2, 12*time.Second), 0},
-		{"unknown", guessed, 12},
-		{"without an end", service("", 2), 12},
+		{"longer than the lag", job("", 2, time.Hour), 6},
+		{"half of the lag", job("", 2, minute), 3},
+		{"a tenth of the lag", job("", 2, 12*time.Second), 0},
+		{"unknown", guessed, 6},
+		{"without an end", service("", 2), 6},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -326,15 +326,11 @@ type kindOfArrival struct {
 	demands *constraint.Pod
 }
 
-// lags is for how many lags pods are expected. A machine that is bought when one bought now is ready is itself ready a lag
-// later. Until then, pods need room on the machine that is bought now.
-const lags = 2
-
-// expected returns the pods that are expected to arrive and to be unschedulable within the next [lags] lags, where
-// [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
+// expected returns the pods that are expected to arrive and to be unschedulable before a machine bought now would be ready,
+// where [forecast.arrivals] repeats the recent arrivals. Pods whose placement depends on other pods are left out.
 //
-// Batch pods that run for less than that follow each other in one room: of them, as many are returned as would run at the
-// same time if they had not had to wait for the machine (see stays).
+// Batch pods that run for less than the lag follow each other in one room: of them, as many are returned as would run at
+// the same time if they had not had to wait for the machine (see stays).
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod {
 	watched := *s
 	watched.Recent = steady(s, coupled)
@@ -343,12 +339,12 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 	}
 	var pods []purchase.Pod
 	rooms := 0.0
-	for i, w := range newForecast(&watched, lags*untilReady(s), nil).run() {
+	for i, w := range newForecast(&watched, untilReady(s), nil).run() {
 		if w.since == 0 || w.pod.Nominated {
 			continue
 		}
 		before := math.Floor(rooms)
-		if rooms += stays(w.pod, lags*s.Lag); math.Floor(rooms) == before {
+		if rooms += stays(w.pod, s.Lag); math.Floor(rooms) == before {
 			continue
 		}
 		pod := purchase.PodOf(w.pod)
@@ -360,13 +356,13 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []purchase.Pod
 	return pods
 }
 
-// stays returns for which share of a time a pod needs its room, at most 1. Pods that arrive throughout that time use as
-// many rooms at a time as the sum of these shares (Little's law).
-func stays(p *cluster.Pod, of time.Duration) float64 {
-	if p.Class != class.Batch || p.Guessed || p.Runtime <= 0 || p.Runtime >= of {
+// stays returns for which share of a lag a pod needs its room, at most 1. Pods that arrive throughout a lag use as many
+// rooms at a time as the sum of these shares (Little's law).
+func stays(p *cluster.Pod, lag time.Duration) float64 {
+	if p.Class != class.Batch || p.Guessed || p.Runtime <= 0 || p.Runtime >= lag {
 		return 1
 	}
-	return p.Runtime.Seconds() / of.Seconds()
+	return p.Runtime.Seconds() / lag.Seconds()
 }
 
 // parts is the number of equal parts into which the last lag is divided to measure how steadily pods arrive. With more
@@ -457,7 +453,7 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase
 	}
 	machines := slices.DeleteFunc(larger.Machines, func(m purchase.Machine) bool { return !slices.ContainsFunc(m.Pods, isPending) })
 	if b.allows(machines) {
-		d.take(machines, lags*s.Lag)
+		d.take(machines, s.Lag)
 	}
 }
 
@@ -473,7 +469,7 @@ func (d *FleetDecision) halfAPod() int64 {
 }
 
 // take replaces the machines of the plan by those of a plan with expected pods, each of which holds a pending pod.
-func (d *FleetDecision) take(machines []purchase.Machine, within time.Duration) {
+func (d *FleetDecision) take(machines []purchase.Machine, lag time.Duration) {
 	d.Plan.Machines, d.Plan.MicroDollarsPerHour = nil, 0
 	assigned := slices.DeleteFunc(d.Plan.Assignments, func(a purchase.Assignment) bool { return !a.Waits })
 	numbers := map[string]int{}
@@ -481,7 +477,7 @@ func (d *FleetDecision) take(machines []purchase.Machine, within time.Duration) 
 		waiting := slices.DeleteFunc(slices.Clone(m.Pods), isExpected)
 		if n := len(m.Pods) - len(waiting); n > 0 {
 			d.Expected += n
-			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), within.Round(time.Second))
+			m.Reason += fmt.Sprintf("; %d of them %s expected within %v", n, plural.Form(n, "is", "are"), lag.Round(time.Second))
 		}
 		m.Pods = waiting
 		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
