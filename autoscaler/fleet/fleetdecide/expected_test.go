@@ -25,8 +25,8 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 	}{
 		{"without them the small machine is enough", quiet(podsOf(p)), nil, []string{"small: p"}, 0},
 		{"four more fill a large one", came(quiet(podsOf(p)), like...), nil, []string{"large: p"}, 4},
-		{"a large one even if two small ones cost a little less", dearer(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 99), nil, []string{"large: p"}, 1},
-		{"but not if they cost much less", dearer(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 101), nil, []string{"small: p"}, 0},
+		{"a large one even if two small ones cost a little less", largeAt(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 99), nil, []string{"large: p"}, 1},
+		{"but not if they cost much less", largeAt(came(quiet(podsOf(job("p", 4, time.Hour))), often(job("", 4, time.Hour), 2)...), 101), nil, []string{"small: p"}, 0},
 		{"nothing is bought while nobody waits", came(quiet(nil), like...), nil, []string{}, 0},
 		{"nor for a pod that finds room", came(quiet(podsOf(p), full("a", minute)), like...), nil, []string{}, 0},
 		{"what finds room elsewhere is not expected", came(quiet(podsOf(job("p", 4, time.Hour)), node("a")), often(job("", 1, time.Minute), 4)...), nil, []string{}, 0},
@@ -57,9 +57,9 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 	}
 }
 
-// dearer sets the price of the large machines. A small one costs 40 and holds one pod of 4 CPUs, so that each machine counts
-// as dearer by 20: two small ones as 120.
-func dearer(s *cluster.State, price int64) *cluster.State {
+// largeAt sets the price of the large machines. A small one costs 40 and holds one pod of 4 CPUs, so that each machine
+// counts as 20 more expensive: two small ones cost 120.
+func largeAt(s *cluster.State, price int64) *cluster.State {
 	l := large
 	l.MicroDollarsPerHour = price
 	s.Flavors = []cluster.Flavor{l, small}

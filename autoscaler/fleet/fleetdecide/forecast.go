@@ -425,9 +425,9 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 }
 
 // grow plans again with the expected pods added, and of that plan buys the machines that hold a pending pod. So nothing
-// is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. Each machine counts as
-// dearer by the room that it is expected to leave unused (see halfAPod). The first plan stays
-// if pods depend on each other, if no pods are expected, or if the limits or the bound do not allow more.
+// is bought before a pod needs it, and what is bought has room for the pods that arrive meanwhile. The price of each machine
+// includes the room that it is expected to leave unused (see halfAPod). The first plan stays if pods depend on each other,
+// if no pods are expected, or if the limits or the bound do not allow more.
 func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []purchase.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool, b *bound) {
 	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p purchase.Pod) bool { return coupled[p.Demands] }) {
 		return

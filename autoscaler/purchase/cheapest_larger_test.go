@@ -41,14 +41,14 @@ func TestLargerStatesPricesWithoutTheOverhead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRequest(t)
 		overhead := rapid.Int64Range(0, 50_000).Draw(t, "overhead")
-		dear := r
-		dear.Flavors = slices.Clone(r.Flavors)
-		for i := range dear.Flavors {
-			dear.Flavors[i].MicroDollarsPerHour += overhead
+		high := r
+		high.Flavors = slices.Clone(r.Flavors)
+		for i := range high.Flavors {
+			high.Flavors[i].MicroDollarsPerHour += overhead
 		}
-		got, want := Larger(r, overhead), Supercargo(dear).Plan
+		got, want := Larger(r, overhead), Supercargo(high).Plan
 		if diff := cmp.Diff(want.Assignments, got.Assignments); diff != "" {
-			t.Fatalf("assignments (-dearer flavors +got):\n%s", diff)
+			t.Fatalf("assignments (-higher prices +got):\n%s", diff)
 		}
 		if price := want.MicroDollarsPerHour - overhead*int64(len(want.Machines)); got.MicroDollarsPerHour != price {
 			t.Fatalf("it costs %d, want %d", got.MicroDollarsPerHour, price)
