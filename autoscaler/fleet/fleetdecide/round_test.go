@@ -54,6 +54,7 @@ func (s *scene) machine(name, flavor string, age time.Duration) *Machine {
 	f.Ordered++
 	n := node("machine " + name)
 	n.Flavor, n.Capacity, n.Age, n.Phase, n.Due = flavor, f.Size, age, cluster.Ordered, max(0, f.Lag-age)
+	n.MicroDollarsPerHour = f.MicroDollarsPerHour
 	if age >= f.JoinTimeout {
 		n.Phase = cluster.Leaving
 	}
