@@ -58,8 +58,8 @@ func Supercargo(r Request) Result {
 }
 
 // Larger returns the plan that would be the cheapest if each machine cost overhead micro-dollars per hour more: fewer and
-// larger machines than those of [Supercargo]. Prices, reasons and the sum of the plan are without the overhead. A limit in
-// dollars counts it, so the plan may leave out pods that [Supercargo] has machines for.
+// larger machines than those of [Supercargo]. overhead must not be negative. Prices, reasons and the sum of the plan are without
+// it. A limit in dollars counts it, so the plan may leave out pods that [Supercargo] has machines for.
 //
 // Cost: that of [Supercargo].
 func Larger(r Request, overhead int64) Plan {
@@ -72,7 +72,8 @@ func Larger(r Request, overhead int64) Plan {
 	}
 	r.Flavors = slices.Clone(r.Flavors)
 	for i := range r.Flavors {
-		r.Flavors[i].MicroDollarsPerHour += max(overhead, 0)
+		price := &r.Flavors[i].MicroDollarsPerHour
+		*price += min(overhead, math.MaxInt64-*price)
 	}
 	plan := Supercargo(r).Plan
 	plan.MicroDollarsPerHour = 0

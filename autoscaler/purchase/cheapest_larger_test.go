@@ -2,8 +2,10 @@ package purchase
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -21,7 +23,6 @@ func TestLargerBuysFewerMachinesIfEachCostsMore(t *testing.T) {
 		price    int64
 	}{
 		{0, []string{"small", "small", "small", "small"}, 400},
-		{-100, []string{"small", "small", "small", "small"}, 400}, // counts as none
 		{6, []string{"small", "small", "small", "small"}, 400},
 		{7, []string{"large"}, 420},
 	} {
@@ -35,11 +36,33 @@ func TestLargerBuysFewerMachinesIfEachCostsMore(t *testing.T) {
 	}
 }
 
+func TestALimitInDollarsCountsTheOverhead(t *testing.T) {
+	r := Request{Flavors: []Flavor{flavor("small", 1, 1, 100)}, Pods: []Pod{pod("a", 1, 1), pod("b", 1, 1)}}
+	r.Limits.MicroDollarsPerHour = new(int64(210))
+	for overhead, want := range map[int64]int{0: 2, 5: 2, 6: 1} {
+		if got := Larger(r, overhead); len(got.Machines) != want || len(got.Unplaceable) != 2-want {
+			t.Errorf("with an overhead of %d: %d machines and %d pods without one, want %d and %d",
+				overhead, len(got.Machines), len(got.Unplaceable), want, 2-want)
+		}
+	}
+}
+
+func TestTheHighestPriceIsNoLowerWithAnOverhead(t *testing.T) {
+	r := Request{Flavors: []Flavor{flavor("a", 1, 1, math.MaxInt64), flavor("b", 1, 1, 100)}, Pods: []Pod{pod("p", 1, 1)}}
+	got := Larger(r, 1)
+	if diff := cmp.Diff([]string{"b"}, flavorsOf(&got)); diff != "" {
+		t.Errorf("machines (-want +got):\n%s", diff)
+	}
+}
+
 // TestLargerStatesPricesWithoutTheOverhead compares with the plan of flavors at a higher price, and without an overhead
 // with Supercargo's.
 func TestLargerStatesPricesWithoutTheOverhead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRequest(t)
+		for i := range r.Pods {
+			r.Pods[i].Runtime = time.Duration(rapid.IntRange(0, 5).Draw(t, "runtime")) * time.Hour
+		}
 		overhead := rapid.Int64Range(0, 50_000).Draw(t, "overhead")
 		high := r
 		high.Flavors = slices.Clone(r.Flavors)

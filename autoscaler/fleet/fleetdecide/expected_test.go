@@ -2,6 +2,8 @@ package fleetdecide
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +60,7 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 }
 
 // largeAt sets the price of the large machines. A small one costs 40 and holds one pod of 4 CPUs, so that each machine
-// counts as 20 more expensive: two small ones cost 120.
+// counts as 20 more expensive: two small ones count as 120.
 func largeAt(s *cluster.State, price int64) *cluster.State {
 	l := large
 	l.MicroDollarsPerHour = price
@@ -169,6 +171,25 @@ func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
 func TestAStreamOfPodsIsExpectedToContinue(t *testing.T) {
 	if got := len(steady(came(state(nil), every(time.Second/2, 238)...), nil)); got != 208 {
 		t.Errorf("of 238 pods in two minutes, %d are counted on, want 208", got)
+	}
+}
+
+// TestOfPodsThatArriveByChanceMostAreExpected draws arrivals at a steady rate, with so many on average in a lag.
+func TestOfPodsThatArriveByChanceMostAreExpected(t *testing.T) {
+	const draws = 400
+	r := rand.New(rand.NewPCG(1, 1))
+	for rate, want := range map[float64]float64{8: 5, 64: 51, 256: 214} {
+		sum := 0
+		for range draws {
+			var pods []cluster.Pod
+			for at := r.ExpFloat64() / rate; at < 1; at += r.ExpFloat64() / rate {
+				pods = append(pods, ago(job("", 1, minute), time.Duration(at*float64(2*minute))))
+			}
+			sum += len(steady(came(state(nil), pods...), nil))
+		}
+		if mean := float64(sum) / draws; math.Abs(mean-want) > 0.03*want+0.5 {
+			t.Errorf("of %.0f pods on average, %.1f are expected, want about %.0f", rate, mean, want)
+		}
 	}
 }
 
