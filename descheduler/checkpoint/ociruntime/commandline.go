@@ -16,10 +16,12 @@ type Call struct {
 	Globals []string
 	// Command is the command, such as "create"; empty if there is none.
 	Command string
-	// ID is the container; empty if there is none.
+	// ID is the container to create or to start; empty for other commands.
 	ID string
 	// Root is the folder in which runc keeps its state; empty if it is runc's default.
 	Root string
+	// Log is the file to which runc writes its errors, and LogFormat is "json" or "text"; both may be empty.
+	Log, LogFormat string
 	// Bundle is the folder with the specification of the container to create; empty for the working folder.
 	Bundle string
 	// PIDFile, ConsoleSocket and NoPivot are flags of create that runc's restore has too.
@@ -43,15 +45,11 @@ var (
 )
 
 // Parse reads the arguments that follow the name of the program. It returns false if they contain a flag that it does
-// not know: then it cannot tell where values end, and only runc can judge them. Of the commands other than create it
-// reads only the last word, which is the container in the command start.
+// not know: then it cannot tell where values end, and only runc can judge them. What follows a command other than create
+// and start is not read.
 func Parse(args []string) (Call, bool) {
 	var c Call
-	rest, ok := globalFlags.read(args, func(name, value string) {
-		if name == "root" {
-			c.Root = value
-		}
-	})
+	rest, ok := globalFlags.read(args, c.global)
 	if !ok {
 		return Call{}, false
 	}
@@ -60,18 +58,31 @@ func Parse(args []string) (Call, bool) {
 		return c, true
 	}
 	c.Command, rest = rest[0], rest[1:]
-	if c.Command != "create" {
-		if len(rest) > 0 {
-			c.ID = rest[len(rest)-1]
-		}
+	switch c.Command {
+	case "create":
+		rest, ok = createFlags.read(rest, c.create)
+	case "start":
+		rest, ok = flags{}.read(rest, c.create)
+	default:
 		return c, true
 	}
-	rest, ok = createFlags.read(rest, c.create)
 	if !ok || len(rest) != 1 {
 		return Call{}, false
 	}
 	c.ID = rest[0]
 	return c, true
+}
+
+// global notes a flag before the command.
+func (c *Call) global(name, value string) {
+	switch name {
+	case "root":
+		c.Root = value
+	case "log":
+		c.Log = value
+	case "log-format":
+		c.LogFormat = value
+	}
 }
 
 // create notes a flag of the command create.

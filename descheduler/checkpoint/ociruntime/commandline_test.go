@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 		want       Call
 	}{
 		{"create as containerd calls it", "--root /r --log /l.json --log-format json create --bundle /b --pid-file /b/init.pid c1",
-			Call{Globals: globals, Command: "create", ID: "c1", Root: "/r", Bundle: "/b", PIDFile: "/b/init.pid"}},
+			Call{Globals: globals, Command: "create", ID: "c1", Root: "/r", Bundle: "/b", PIDFile: "/b/init.pid", Log: "/l.json", LogFormat: "json"}},
 		{"values behind an equals sign", "--root=/r create --bundle=/b --pid-file=/p c1",
 			Call{Globals: []string{"--root=/r"}, Command: "create", ID: "c1", Root: "/r", Bundle: "/b", PIDFile: "/p"}},
 		{"a switch before the command", "--systemd-cgroup create -b /b c1",
@@ -25,8 +25,8 @@ func TestParse(t *testing.T) {
 			Call{Globals: []string{"--root", "create"}, Command: "start", ID: "c1", Root: "create"}},
 		{"start", "--root /r start c1", Call{Globals: []string{"--root", "/r"}, Command: "start", ID: "c1", Root: "/r"}},
 		{"exec with flags of its own", "--root /r exec --process /p.json --detach c1",
-			Call{Globals: []string{"--root", "/r"}, Command: "exec", ID: "c1", Root: "/r"}},
-		{"kill ends in the signal", "kill c1 9", Call{Globals: []string{}, Command: "kill", ID: "9"}},
+			Call{Globals: []string{"--root", "/r"}, Command: "exec", Root: "/r"}},
+		{"kill", "kill c1 9", Call{Globals: []string{}, Command: "kill"}},
 		{"the version", "--version", Call{Globals: []string{"--version"}}},
 		{"nothing", "", Call{Globals: []string{}}},
 	}
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 
 func TestWhatOnlyRuncCanReadIsNotGuessed(t *testing.T) {
 	for _, line := range []string{
-		"--new-flag value create c1", "create --new-flag value c1", "--root", "create --bundle", "create", "create c1 c2",
+		"--new-flag value create c1", "create --new-flag value c1", "--root", "create --bundle", "create", "create c1 c2", "start", "start --later c1",
 	} {
 		if got, ok := Parse(strings.Fields(line)); ok {
 			t.Errorf("Parse(%q) = %+v, want none", line, got)

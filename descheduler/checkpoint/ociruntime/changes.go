@@ -1,0 +1,209 @@
+package ociruntime
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// whiteout is the start of the name of a file that says that another was removed.
+	whiteout = ".wh."
+	// opaque says that everything in its folder was removed.
+	opaque = ".wh..wh..opq"
+	// xattrRecord is the start of the name of a PAX record that holds an extended attribute.
+	xattrRecord = "SCHILY.xattr."
+)
+
+// changes applies a layer of an image to the root of a container that does not run yet. It never leaves the root, to
+// which links in the image could lead.
+type changes struct {
+	root    *os.Root
+	folders map[string]time.Time // modification times to set at the end
+}
+
+// applyChanges applies the layer in a tar.
+func applyChanges(layer io.Reader, root *os.Root) error {
+	c := changes{root: root, folders: map[string]time.Time{}}
+	for t := tar.NewReader(layer); ; {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the files that the container changed: %w", err)
+		}
+		if err := c.entry(header, t); err != nil {
+			return fmt.Errorf("restore %.200q, which the container changed: %w", header.Name, err)
+		}
+	}
+	for name, changed := range c.folders {
+		if err := root.Chtimes(name, time.Time{}, changed); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("restore %.200q, which the container changed: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (c *changes) entry(header *tar.Header, content io.Reader) error {
+	name := path.Clean(strings.TrimLeft(header.Name, "/"))
+	if !filepath.IsLocal(name) {
+		return errors.New("its path leaves the root of the container")
+	}
+	dir, base := path.Split(name)
+	switch {
+	case base == opaque:
+		return c.empty(path.Clean(dir))
+	case strings.HasPrefix(base, whiteout):
+		hidden := path.Join(dir, strings.TrimPrefix(base, whiteout))
+		if !filepath.IsLocal(hidden) || hidden == path.Clean(dir) {
+			return errors.New("its path leaves the root of the container")
+		}
+		return c.root.RemoveAll(hidden)
+	}
+	if dir != "" {
+		if err := c.root.MkdirAll(path.Clean(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := c.make(header, name, content); err != nil {
+		return err
+	}
+	return c.describe(header, name)
+}
+
+// empty removes what a folder contains.
+func (c *changes) empty(dir string) error {
+	f, err := c.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := f.Readdirnames(-1)
+	f.Close()
+	for _, name := range names {
+		err = errors.Join(err, c.root.RemoveAll(path.Join(dir, name)))
+	}
+	return err
+}
+
+// make makes a file, in place of what is there.
+func (c *changes) make(header *tar.Header, name string, content io.Reader) error {
+	there, err := c.root.Lstat(name)
+	isFolder := err == nil && there.IsDir()
+	if header.Typeflag == tar.TypeDir {
+		if isFolder {
+			return nil
+		}
+		if err == nil {
+			if err := c.root.Remove(name); err != nil {
+				return err
+			}
+		}
+		return c.root.Mkdir(name, 0o755)
+	}
+	if err == nil {
+		if err := c.root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	switch header.Typeflag {
+	case tar.TypeReg:
+		return c.file(name, content)
+	case tar.TypeSymlink:
+		return c.root.Symlink(header.Linkname, name)
+	case tar.TypeLink:
+		return c.root.Link(path.Clean(strings.TrimLeft(header.Linkname, "/")), name)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return c.node(header, name)
+	}
+	return fmt.Errorf("it is of the unknown type %q", header.Typeflag)
+}
+
+func (c *changes) file(name string, content io.Reader) error {
+	f, err := c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
+}
+
+// node makes a device or a pipe.
+func (c *changes) node(header *tar.Header, name string) error {
+	parent, err := c.root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	mode := uint32(0o600)
+	switch header.Typeflag {
+	case tar.TypeChar:
+		mode |= unix.S_IFCHR
+	case tar.TypeBlock:
+		mode |= unix.S_IFBLK
+	default:
+		mode |= unix.S_IFIFO
+	}
+	return unix.Mknodat(int(parent.Fd()), path.Base(name), mode, int(unix.Mkdev(uint32(header.Devmajor), uint32(header.Devminor))))
+}
+
+// describe sets the owner, the mode, the attributes and the time of a file. The order matters: a change of the owner
+// clears bits of the mode and attributes.
+func (c *changes) describe(header *tar.Header, name string) error {
+	if header.Typeflag == tar.TypeLink {
+		return nil // it has those of the file that it is another name of
+	}
+	if err := c.root.Lchown(name, header.Uid, header.Gid); err != nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeSymlink {
+		return nil
+	}
+	if err := c.root.Chmod(name, header.FileInfo().Mode()); err != nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeReg || header.Typeflag == tar.TypeDir {
+		if err := c.attributes(header, name); err != nil {
+			return err
+		}
+	}
+	if header.Typeflag == tar.TypeDir {
+		c.folders[name] = header.ModTime
+		return nil
+	}
+	return c.root.Chtimes(name, time.Time{}, header.ModTime)
+}
+
+// attributes sets the extended attributes of a file or folder.
+func (c *changes) attributes(header *tar.Header, name string) error {
+	var f *os.File
+	for record, value := range header.PAXRecords {
+		attribute, ok := strings.CutPrefix(record, xattrRecord)
+		if !ok {
+			continue
+		}
+		if f == nil {
+			var err error
+			if f, err = c.root.Open(name); err != nil {
+				return err
+			}
+			defer f.Close()
+		}
+		if err := unix.Fsetxattr(int(f.Fd()), attribute, []byte(value), 0); err != nil {
+			return fmt.Errorf("set its attribute %s: %w", attribute, err)
+		}
+	}
+	return nil
+}
