@@ -517,6 +517,11 @@ const (
 	// its container was originally created.
 	AnnotationBaseImage = GroupName + "/base-image"
 
+	// AnnotationCommand is an annotation of a restored pod. It contains the command and the
+	// arguments of its container before it was restored, as JSON. The pod itself has a command that
+	// does not exist, so that its container cannot start without its checkpoint.
+	AnnotationCommand = GroupName + "/command"
+
 	// FinalizerMigration keeps a Migration until its resources have been removed.
 	FinalizerMigration = GroupName + "/migration"
 )

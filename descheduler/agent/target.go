@@ -100,7 +100,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "read the requirements in the report of the source's agent: %v", err)
 	}
-	entry.MemoryBytes = m.Status.Source.MemoryBytes
+	entry.MemoryBytes, entry.Image.Pod = m.Status.Source.MemoryBytes, m.Status.Reservation.PodUID
 	if err := a.roomToStage(entry); err != nil {
 		return err
 	}

@@ -112,6 +112,8 @@ type Image struct {
 	Container string
 	// Migration is the UID of its Migration.
 	Migration string
+	// Pod is the UID of the new pod.
+	Pod string `json:",omitempty"`
 	// Requirements are those that the source's agent reported.
 	Requirements capability.Requirements
 }
@@ -134,7 +136,8 @@ type Staged struct {
 // Target makes checkpoints restorable on the node that containers come to.
 type Target interface {
 	// Able returns a [*Failure] if the image cannot be restored here, for instance because its
-	// base image is missing.
+	// base image is missing. Otherwise, the container of the new pod does not start without the
+	// image on this node until Remove.
 	Able(context.Context, Image) error
 	// Stage makes an image from a tar. On an error nothing is left of it. An existing image of
 	// the same name is replaced.

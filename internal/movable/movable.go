@@ -9,6 +9,7 @@ package movable
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,6 +148,10 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 		if got.Image != want.Image {
 			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so",
 				want.Image, got.Image, v1alpha1.LabelMigration)
+		}
+		if !slices.Equal(got.Command, want.Command) {
+			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, which would then start again instead of continuing: "+
+				"exempt pods with the label %s from the webhook or policy that does so", v1alpha1.LabelMigration)
 		}
 	}
 	return v.Refusals, nil

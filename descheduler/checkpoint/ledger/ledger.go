@@ -95,6 +95,9 @@ type Entry struct {
 	Staged *checkpoint.Staged `json:",omitempty"`
 	// Sum is the checksum of the staged archive.
 	Sum string `json:",omitempty"`
+	// GivenTo is the ID of the container that continues from the checkpoint. It is noted before
+	// the container can run, and no other container gets the checkpoint.
+	GivenTo string `json:",omitempty"`
 }
 
 // Ledger keeps entries in a folder. Its methods are safe for concurrent use, but callers must not

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +68,12 @@ func NewPod(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.
 	if rest := restOf(source, plan); rest > 0 {
 		p.Annotations[v1alpha1.AnnotationRuntime] = rest.String()
 	}
+	delete(p.Annotations, v1alpha1.AnnotationCommand)
+	if plan.Backend != v1alpha1.BackendRestart {
+		if p.Annotations[v1alpha1.AnnotationCommand], err = encodeCommand(source); err != nil {
+			return nil, fmt.Errorf("encode the command of pod %s/%s: %w", source.Namespace, source.Name, err)
+		}
+	}
 	setSpec(&p.Spec, m, plan, source)
 	return p, nil
 }
@@ -98,17 +105,53 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 	}
 	c := &spec.Containers[0]
 	if plan.Backend == v1alpha1.BackendRestart {
-		if c.Image != plan.BaseImage { // it was restored before
+		if c.Image != plan.BaseImage { // an earlier release restored it
 			c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullIfNotPresent
+		}
+		if was, ok := commandOf(source); ok {
+			c.Command, c.Args, c.ImagePullPolicy = was.Command, was.Args, corev1.PullIfNotPresent
 		}
 		return
 	}
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.InitContainers = nil
-	c.Image, c.ImagePullPolicy = plan.Image, corev1.PullNever
+	// Nothing is pulled while the old pod is frozen, and the image is the one that the target's agent has checked.
+	c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullNever
+	c.Command, c.Args = []string{RestoredCommand}, nil
 	if c.Lifecycle != nil {
 		c.Lifecycle.PostStart = nil
 	}
+}
+
+// RestoredCommand is the command of a container that is restored. There is no such program: the processes come from the
+// checkpoint, and a node that does not restore it cannot start the work anew beside the frozen old pod.
+const RestoredCommand = "/" + v1alpha1.GroupName + "/restored-from-a-checkpoint"
+
+// command is how a container was started before it was restored.
+type command struct {
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+}
+
+// commandOf returns the command of a pod that was restored, or false if it was not.
+func commandOf(pod *corev1.Pod) (command, bool) {
+	text, ok := pod.Annotations[v1alpha1.AnnotationCommand]
+	if !ok || !slices.Equal(pod.Spec.Containers[0].Command, []string{RestoredCommand}) {
+		return command{}, false
+	}
+	var c command
+	err := json.Unmarshal([]byte(text), &c)
+	return c, err == nil
+}
+
+// encodeCommand returns the annotation that keeps the command of a pod that is to be restored.
+func encodeCommand(source *corev1.Pod) (string, error) {
+	was, ok := commandOf(source)
+	if !ok {
+		was = command{source.Spec.Containers[0].Command, source.Spec.Containers[0].Args}
+	}
+	text, err := json.Marshal(was)
+	return string(text), err
 }
 
 // elsewhere returns an affinity that also keeps the pod off the source and, if a target is named, on the target. It
