@@ -22,8 +22,8 @@ func run() error {
 		return err
 	}
 	config, err := ociruntime.Load(program)
-	if err != nil {
-		return err
+	if err != nil { // containers that are not restored start as ever
+		fmt.Fprintln(os.Stderr, err)
 	}
 	return config.Run(os.Args[1:])
 }

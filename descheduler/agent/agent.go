@@ -8,7 +8,7 @@
 // Long actions run in the background, and are cancelled when the order changes.
 //
 // Files: watch.go selects the Migrations, work.go observes and decides, source.go and target.go
-// act, report.go writes the status, node.go annotates the node with its capability, sweep.go
+// act, give.go answers the container runtime, report.go writes the status, node.go annotates the node with its capability, sweep.go
 // removes leftovers, and serve.go serves metrics and health.
 package agent
 
@@ -39,6 +39,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 	"supercargo.dev/supercargo/internal/movable/capability"
@@ -72,6 +73,8 @@ type Config struct {
 	// WorkDir holds dumps, best on a tmpfs of its own with a size limit. Only root may enter
 	// them.
 	StateDir, WorkDir string
+	// RestoreFolder is the folder that the agent shares with the container runtime; empty for none.
+	RestoreFolder restoreapi.Folder
 	// ListenAddress is the host:port to receive checkpoints on; port 0 is any free port.
 	ListenAddress string
 	// AdvertiseHost is the host at which other nodes reach ListenAddress. The default is the
@@ -293,6 +296,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.watch(ctx) })
 	group.Go(func() error { return a.sweep(ctx) })
 	group.Go(func() error { return a.restore(ctx) })
+	group.Go(func() error { return a.giving(ctx) })
 	for range workers {
 		group.Go(func() error {
 			for a.next(ctx) {

@@ -41,7 +41,7 @@ type sweeper interface {
 }
 
 func (a *Agent) sweepOnce(ctx context.Context) error {
-	errs := []error{a.sweepDumps()}
+	errs := []error{a.sweepDumps(), a.sweepPods()}
 	for name, backend := range a.backends {
 		if s, ok := backend.Target.(sweeper); ok {
 			if err := s.Sweep(ctx, a.knows); err != nil {

@@ -104,6 +104,9 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	if err := a.roomToStage(entry); err != nil {
 		return err
 	}
+	if err := a.ledger.Put(entry); err != nil { // before the pod is expected, so that it is not swept
+		return err
+	}
 	if err := backend.Able(ctx, entry.Image); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
@@ -42,8 +43,8 @@ func (c Container) String() string {
 const (
 	labelNamespace = "io.kubernetes.pod.namespace"
 	labelPod       = "io.kubernetes.pod.name"
-	labelPodUID    = "io.kubernetes.pod.uid"
-	labelContainer = "io.kubernetes.container.name"
+	LabelPodUID    = "io.kubernetes.pod.uid"
+	LabelContainer = "io.kubernetes.container.name"
 )
 
 // Is reports whether the labels that the runtime has for the container with this ID are those of
@@ -51,7 +52,7 @@ const (
 // others than the kubelet may be able to write. A container whose labels differ must not be
 // touched.
 func (c Container) Is(labels map[string]string) bool {
-	return c.PodUID != "" && labels[labelPodUID] == c.PodUID && labels[labelNamespace] == c.Namespace && labels[labelPod] == c.Pod && labels[labelContainer] == c.Name
+	return c.PodUID != "" && labels[LabelPodUID] == c.PodUID && labels[labelNamespace] == c.Namespace && labels[labelPod] == c.Pod && labels[LabelContainer] == c.Name
 }
 
 // Foreign returns the failure for a container ID in the plan of a Migration that does not belong
@@ -146,6 +147,13 @@ type Target interface {
 	Has(context.Context, Image) (bool, error)
 	// Remove removes the image, and the leftovers of an interrupted Stage.
 	Remove(context.Context, Image) error
+}
+
+// Giver is a [Target] whose checkpoints the container runtime of the node restores.
+type Giver interface {
+	// Give describes a staged image to the runtime that creates the container with this ID. It
+	// returns a [*Failure] if the container is not the one that the image is for.
+	Give(ctx context.Context, image Image, id string) (restoreapi.Answer, error)
 }
 
 // Backend is one way to take and restore the state of containers.

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/energy/probe/governor"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
@@ -70,6 +71,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 	if err := n.open(s.image); err != nil {
 		return c, nil, err
 	}
+	c.RestoreFolder = restoreapi.Folder(o.RestoreDir)
 	c.Backends, c.Capability, c.Hardware, c.Runtime = n.backends, n.capability, n.hardware, n.answers
 	c.Governor = func() (string, error) { return governor.Home(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
@@ -146,7 +148,8 @@ func (n *node) open(maxImageBytes int64) error {
 	var err error
 	n.containerd, err = containerd.New(containerd.Options{
 		Socket: n.Containerd, Snapshotter: n.Snapshotter, MaxImageBytes: maxImageBytes, OpenConnections: n.OpenConnections,
-		Proc: filepath.Join(n.HostRoot, "proc"), Requires: n.requires, Clock: clock.RealClock{},
+		Proc: filepath.Join(n.HostRoot, "proc"), HostRoot: n.HostRoot, Requires: n.requires, Clock: clock.RealClock{},
+		StagingDir: filepath.Join(n.StateDir, "staged"), Restore: restoreapi.Folder(n.RestoreDir),
 	})
 	return err
 }

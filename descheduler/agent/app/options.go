@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	// StateDir and WorkDir are the agent's folders. WorkSize is the size of the tmpfs to mount at
 	// WorkDir; empty for none.
 	StateDir, WorkDir, WorkSize string
+	// RestoreDir is the folder that the agent shares with the container runtime.
+	RestoreDir string
 	// ListenAddress, AdvertiseHost and ServeAddress are as in [agent.Config].
 	ListenAddress, AdvertiseHost, ServeAddress string
 
@@ -68,6 +71,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.StateDir, "state-dir", "/var/lib/supercargo/agent", "`directory` on disk for state that survives a restart")
 	f.StringVar(&o.WorkDir, "work-dir", "/run/supercargo/agent", "`directory` for checkpoints in transit; the container runtime must see it under the same path")
 	f.StringVar(&o.WorkSize, "work-size", "8Gi", "`size` of the tmpfs to mount at --work-dir if none is mounted there; empty to mount none")
+	f.StringVar(&o.RestoreDir, "restore-dir", restoreapi.DefaultFolder, "`directory` in memory that the agent shares with runc-supercargo, which restores containers; the node must have it under the same path")
 	f.StringVar(&o.ListenAddress, "listen-address", ":8444", "`host:port` to receive checkpoints of other nodes on")
 	f.StringVar(&o.AdvertiseHost, "advertise-host", "", "`host` at which other nodes reach --listen-address (default: the node's InternalIP)")
 	f.StringVar(&o.ServeAddress, "serve-address", ":8085", "`host:port` for /metrics, /healthz and /readyz; 0 serves none")

@@ -1,22 +1,15 @@
 // Package containerd is the back-end for nodes with containerd. Containers are frozen, dumped and
-// killed through its task API. A checkpoint to restore becomes an image in its stores, from which
-// its CRI plugin restores containers (2.3.7 or a later 2.3, with
-// enable_experimental_restore_via_create).
+// killed through its task API. Containers are restored by the runtime that containerd starts in
+// place of runc; see package ociruntime.
 //
 // How often the bytes of a container's memory are copied, and why:
 //
 //  1. CRIU writes them into files of the work folder, which is a tmpfs. It can write nowhere
 //     else, because runc takes a folder.
 //  2. They are read from there, compressed, encrypted and sent, in one stream.
-//  3. The target decrypts and decompresses them and writes them as files of a snapshot, in the
-//     same stream. It does not use the content store: an image's layer would have to be unpacked
-//     into a snapshot before a restore, which is one more write and read.
-//  4. containerd copies the snapshot into the folder of the container.
-//  5. CRIU reads them from there into the memory of the new process.
-//
-// So the image has one layer with a single small file, which holds the UID of the migration and
-// the checksum. The snapshot that stands for this layer holds the checkpoint as well. The image
-// never leaves its node.
+//  3. The target decrypts and decompresses them and writes them as files of its staging folder, in
+//     the same stream.
+//  4. CRIU reads them from there into the memory of the new process.
 package containerd
 
 import (
@@ -27,7 +20,6 @@ import (
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
 	diffapi "github.com/containerd/containerd/api/services/diff/v1"
-	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
@@ -39,6 +31,7 @@ import (
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -64,8 +57,12 @@ type Options struct {
 	// (tcp-close in /etc/criu/runc.conf). Without it containers with open connections are
 	// refused, because their dump would fail.
 	OpenConnections bool
-	// Proc is the node's /proc.
-	Proc string
+	// Proc is the node's /proc, and HostRoot its root folder.
+	Proc, HostRoot string
+	// StagingDir is the folder for staged checkpoints. The node must have it under the same path.
+	StagingDir string
+	// Restore is the folder that the agent shares with the container runtime.
+	Restore restoreapi.Folder
 	// Requires returns the requirements that depend on the node alone.
 	Requires func(context.Context) (capability.Requirements, error)
 	// Clock is used for waiting.
@@ -80,7 +77,6 @@ type Client struct {
 	containers containersapi.ContainersClient
 	content    contentapi.ContentClient
 	diff       diffapi.DiffClient
-	images     imagesapi.ImagesClient
 	leases     leasesapi.LeasesClient
 	snapshots  snapshotsapi.SnapshotsClient
 	runtime    criapi.RuntimeServiceClient
@@ -103,7 +99,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		Options: o, connection: c,
 		tasks: tasksapi.NewTasksClient(c), containers: containersapi.NewContainersClient(c), content: contentapi.NewContentClient(c),
-		diff: diffapi.NewDiffClient(c), images: imagesapi.NewImagesClient(c), leases: leasesapi.NewLeasesClient(c),
+		diff: diffapi.NewDiffClient(c), leases: leasesapi.NewLeasesClient(c),
 		snapshots: snapshotsapi.NewSnapshotsClient(c),
 		runtime:   criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
 	}, nil

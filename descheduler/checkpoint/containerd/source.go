@@ -17,6 +17,7 @@ import (
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
 	diffapi "github.com/containerd/containerd/api/services/diff/v1"
+	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/api/types/runc/options"
@@ -35,10 +36,10 @@ import (
 const (
 	// labelMigration marks what is made for a migration, with its UID.
 	labelMigration = v1alpha1.LabelMigration
-	// leasePrefix comes before the UID in the names of a source's leases, and imageLeasePrefix in
-	// those of a target.
-	leasePrefix      = "supercargo-dump-"
-	imageLeasePrefix = "supercargo-image-"
+	// leasePrefix comes before the UID in the names of a source's leases.
+	leasePrefix = "supercargo-dump-"
+	// layerType is the type of a tar of changed files.
+	layerType = "application/vnd.oci.image.layer.v1.tar"
 	// dumpNotes is a file of the work folder that lists what else belongs to the dump.
 	dumpNotes = "notes.json"
 	// maxLogBytes is the maximum size of a container log that is sent.
@@ -50,6 +51,7 @@ const (
 var (
 	_ checkpoint.Source = (*Client)(nil)
 	_ checkpoint.Target = (*Client)(nil)
+	_ checkpoint.Giver  = (*Client)(nil)
 )
 
 // notes lists what belongs to a dump besides the files of the work folder.
@@ -520,6 +522,21 @@ func (c *Client) forget(ctx context.Context, migration string) error {
 		return fmt.Errorf("remove snapshot %s-view: %w", lease, err)
 	}
 	return c.dropLease(ctx, lease)
+}
+
+// sweepLeases removes what containerd stores for the dumps of unknown migrations.
+func (c *Client) sweepLeases(ctx context.Context, known func(migration string) bool) error {
+	leases, err := c.leases.List(ctx, &leasesapi.ListRequest{Filters: []string{`labels."` + labelMigration + `"`}})
+	if err != nil {
+		return fmt.Errorf("list leases: %w", err)
+	}
+	var errs []error
+	for _, lease := range leases.GetLeases() {
+		if migration := lease.GetLabels()[labelMigration]; !known(migration) && strings.HasPrefix(lease.GetID(), leasePrefix) {
+			errs = append(errs, c.forget(ctx, migration))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // blobReader reads a blob of the content store.

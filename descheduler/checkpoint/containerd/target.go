@@ -1,56 +1,31 @@
 package containerd
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strings"
-	"time"
 
-	contentapi "github.com/containerd/containerd/api/services/content/v1"
-	imagesapi "github.com/containerd/containerd/api/services/images/v1"
-	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
-	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
-	"github.com/containerd/containerd/api/types"
-	"google.golang.org/grpc/codes"
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 )
 
 const (
-	manifestType = "application/vnd.oci.image.manifest.v1+json"
-	configType   = "application/vnd.oci.image.config.v1+json"
-	layerType    = "application/vnd.oci.image.layer.v1.tar"
-
-	// containerAnnotation marks an image as a checkpoint to restore.
-	containerAnnotation = "org.criu.checkpoint.container.name"
-	// labelPinned keeps the kubelet from removing an image that no container uses yet.
-	labelPinned = "io.cri-containerd.pinned"
-	// labelSnapshot on an image is the name of its snapshot.
-	labelSnapshot = "supercargo.dev/snapshot"
-	// labelID on an image is its ID, which is also its second name: the CRI plugin gives this
-	// name to images without its own label, and restores by it.
-	labelID = "supercargo.dev/image-id"
-	// snapshotSuffix follows the name of a lease in the name of an uncommitted snapshot.
-	snapshotSuffix = "-new"
-
-	// seenPoll is how often the CRI plugin is polled for the image, and seenPatience for how
-	// long.
-	seenPoll     = 20 * time.Millisecond
-	seenPatience = 10 * time.Second
+	// RuntimeName is the name of the program that restores containers, which containerd starts in place of runc.
+	RuntimeName = "runc-supercargo"
+	// unfinished is the end of the name of a folder with an incomplete checkpoint.
+	unfinished = ".part"
 )
 
-// Able fails if the image cannot be restored here.
+// Able fails if the image cannot be restored here. Otherwise the new pod's container starts with the checkpoint only.
 func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -58,11 +33,11 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	if base == "" {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "the report of the source's agent does not name the image of the container")
 	}
-	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: base}})
+	answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: image.Requirements.BaseImage}})
 	if err != nil {
 		return fmt.Errorf("get image %s: %w", base, err)
 	}
-	if answer.GetImage() == nil || answer.GetImage().GetId() != base {
+	if answer.GetImage().GetId() != base {
 		return checkpoint.Fail(v1alpha1.MigrationReasonImageMissing, "node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet",
 			image.Node, image.Requirements.BaseImage, base)
 	}
@@ -71,31 +46,51 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 		return err
 	}
 	if !on {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", image.Node)
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "containerd of node %s does not start %s in place of runc: install it there and name it as BinaryName of the default runtime", image.Node, RuntimeName)
 	}
-	return nil
+	if err := c.Restore.Make(); err != nil {
+		return err
+	}
+	return c.Restore.Expect(image.Pod)
 }
 
-// Restores reports whether the CRI plugin restores containers from images.
+// Restores reports whether containerd starts containers with the program that restores them.
 func (c *Client) Restores(ctx context.Context) (bool, error) {
 	answer, err := c.runtime.Status(ctx, &criapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return false, fmt.Errorf("get the configuration of containerd: %w", err)
 	}
-	return restores(answer.GetInfo()["config"])
+	program, err := runtimeProgram(answer.GetInfo()["config"])
+	if err != nil || filepath.Base(program) != RuntimeName {
+		return false, err
+	}
+	info, err := os.Stat(filepath.Join(c.HostRoot, program))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find the container runtime: %w", err)
+	}
+	return info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0, nil
 }
 
-// restores parses the CRI plugin's configuration. The option exists in 2.3.7 and later 2.3
-// releases; versions without it do not restore.
-func restores(config string) (bool, error) {
-	var switches struct {
-		CRIU    *bool `json:"enableCRIU"`
-		Restore bool  `json:"enableExperimentalRestoreViaCreate"`
+// runtimeProgram parses the CRI plugin's configuration and returns the program of the default runtime; empty if it is
+// runc.
+func runtimeProgram(config string) (string, error) {
+	var parsed struct {
+		Containerd struct {
+			Default  string `json:"defaultRuntimeName"`
+			Runtimes map[string]struct {
+				Options struct {
+					BinaryName string
+				} `json:"options"`
+			} `json:"runtimes"`
+		} `json:"containerd"`
 	}
-	if err := json.Unmarshal([]byte(config), &switches); err != nil {
-		return false, fmt.Errorf("read containerd's configuration: %w", err)
+	if err := json.Unmarshal([]byte(config), &parsed); err != nil {
+		return "", fmt.Errorf("read containerd's configuration: %w", err)
 	}
-	return switches.Restore && (switches.CRIU == nil || *switches.CRIU), nil
+	return parsed.Containerd.Runtimes[parsed.Containerd.Default].Options.BinaryName, nil
 }
 
 // Version returns containerd's version, such as "2.3.7".
@@ -107,279 +102,117 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return strings.TrimPrefix(answer.GetRuntimeVersion(), "v"), nil
 }
 
-// Stage unpacks the checkpoint into a snapshot, and makes an image of it.
+// staged returns the folder of a staged checkpoint.
+func (c *Client) staged(image checkpoint.Image) string {
+	return filepath.Join(c.StagingDir, image.Migration)
+}
+
+// Stage unpacks the checkpoint into a folder of its own. The folder gets its name when it is complete. It is not synced
+// to disk: it is not used after a crash of the node, see Has.
 func (c *Client) Stage(ctx context.Context, image checkpoint.Image, stream checkpoint.Verified) (checkpoint.Staged, error) {
-	if err := c.Remove(ctx, image); err != nil {
-		return checkpoint.Staged{}, err
-	}
-	staged, err := c.stage(ctx, image, stream)
+	size, err := c.stage(image, stream)
 	if err == nil {
-		return staged, nil
+		return checkpoint.Staged{Bytes: size}, nil
 	}
-	// Clean up even if ctx has ended with the transfer.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	if left := c.Remove(ctx, image); left != nil && checkpoint.AsFailure(err) == nil {
+	if left := c.drop(image); left != nil && checkpoint.AsFailure(err) == nil {
 		err = errors.Join(err, left) // a failure keeps its message; order Clean removes the rest
 	}
 	return checkpoint.Staged{}, err
 }
 
-func (c *Client) stage(ctx context.Context, image checkpoint.Image, stream checkpoint.Verified) (checkpoint.Staged, error) {
-	lease := imageLeasePrefix + image.Migration
-	if err := c.makeLease(ctx, lease, image.Migration); err != nil {
-		return checkpoint.Staged{}, err
+func (c *Client) stage(image checkpoint.Image, stream checkpoint.Verified) (int64, error) {
+	if err := c.drop(image); err != nil {
+		return 0, err
 	}
-	ctx = leased(ctx, lease)
-	prepared, err := c.snapshots.Prepare(ctx, &snapshotsapi.PrepareSnapshotRequest{
-		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Labels: map[string]string{labelMigration: image.Migration},
-	})
-	if err != nil {
-		return checkpoint.Staged{}, fmt.Errorf("create a snapshot for image %s: %w", image.Name, err)
+	part := c.staged(image) + unfinished
+	if err := os.MkdirAll(part, 0o700); err != nil {
+		return 0, fmt.Errorf("create a folder for a checkpoint: %w", err)
 	}
-	dir, err := folder(prepared.GetMounts())
+	root, err := os.OpenRoot(part)
 	if err != nil {
-		return checkpoint.Staged{}, checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "snapshotter %s: %v", c.Snapshotter, err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return checkpoint.Staged{}, fmt.Errorf("open the snapshot of image %s: %w", image.Name, err)
+		return 0, fmt.Errorf("open the folder of a checkpoint: %w", err)
 	}
 	defer func() { _ = root.Close() }() // nothing was written to the folder itself
 	size, err := archive.Extract(stream, root, c.MaxImageBytes)
 	if err != nil {
-		return checkpoint.Staged{}, err
+		return 0, err
 	}
-	digest, err := c.makeImage(ctx, lease, image, stream.Sum())
-	if err != nil {
-		return checkpoint.Staged{}, err
+	if err := os.Rename(part, c.staged(image)); err != nil {
+		return 0, fmt.Errorf("keep a checkpoint: %w", err)
 	}
-	return checkpoint.Staged{Digest: digest, Bytes: size}, c.seen(ctx, image.Name)
+	return size, nil
 }
 
-// folder returns the folder of an uncommitted snapshot.
-func folder(mounts []*types.Mount) (string, error) {
-	if len(mounts) == 1 && mounts[0].GetType() == "bind" {
-		return mounts[0].GetSource(), nil
+// Has reports whether the checkpoint is staged. It is lost if the node has restarted since, because its files may be
+// incomplete then. The list of pods is in memory, and tells.
+func (c *Client) Has(_ context.Context, image checkpoint.Image) (bool, error) {
+	if !c.Restore.Has(image.Pod) {
+		return false, nil
 	}
-	return "", errors.New("its snapshots are not plain folders; those of overlayfs and native are")
+	_, err := os.Stat(c.staged(image))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, wrap(err, "find a checkpoint")
 }
 
-// makeImage makes the image for the snapshot.
-func (c *Client) makeImage(ctx context.Context, lease string, image checkpoint.Image, sum string) (string, error) {
-	blobs, err := describeImage(image, sum, c.Snapshotter)
-	if err != nil {
-		return "", fmt.Errorf("create image %s: %w", image.Name, err)
-	}
-	for _, b := range blobs.all() {
-		if err := c.writeBlob(ctx, b); err != nil {
-			return "", err
+// Remove removes the checkpoint, complete or not, and no longer keeps the new pod from starting.
+func (c *Client) Remove(_ context.Context, image checkpoint.Image) error {
+	if image.Pod != "" {
+		if err := c.Restore.Release(image.Pod); err != nil {
+			return err
 		}
 	}
-	_, err = c.snapshots.Commit(ctx, &snapshotsapi.CommitSnapshotRequest{
-		Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix, Name: blobs.layer.digest, Labels: map[string]string{labelMigration: image.Migration},
-	})
-	if err != nil {
-		return "", fmt.Errorf("commit the snapshot of image %s: %w", image.Name, err)
-	}
-	_, err = c.images.Create(ctx, &imagesapi.CreateImageRequest{Image: &imagesapi.Image{
-		Name: image.Name, Target: blobs.manifest.descriptor(),
-		Labels: map[string]string{labelPinned: "pinned", labelMigration: image.Migration, labelSnapshot: blobs.layer.digest, labelID: blobs.config.digest},
-	}})
-	if err != nil {
-		return "", fmt.Errorf("create image %s: %w", image.Name, err)
-	}
-	return blobs.manifest.digest, nil
+	return c.drop(image)
 }
 
-// blob is an object of the content store.
-type blob struct {
-	kind, digest string
-	content      []byte
-	labels       map[string]string
-}
-
-func newBlob(kind string, content []byte, labels map[string]string) blob {
-	sum := sha256.Sum256(content)
-	return blob{kind, "sha256:" + hex.EncodeToString(sum[:]), content, labels}
-}
-
-func (b blob) descriptor() *types.Descriptor {
-	return &types.Descriptor{MediaType: b.kind, Digest: b.digest, Size: int64(len(b.content))}
-}
-
-// blobs are the parts of an image.
-type blobs struct{ layer, config, manifest blob }
-
-func (b blobs) all() []blob { return []blob{b.layer, b.config, b.manifest} }
-
-// descriptor refers to a blob, in JSON.
-type descriptor struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int    `json:"size"`
-}
-
-// describeImage makes the blobs of an image. Its only layer holds the UID of the migration and
-// the checksum of the checkpoint, so that no two images share a snapshot. The labels are
-// references for containerd's garbage collection.
-func describeImage(image checkpoint.Image, sum, snapshotter string) (blobs, error) {
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	text := []byte(image.Migration + "\n" + sum + "\n")
-	err := w.WriteHeader(&tar.Header{Name: ".supercargo-migration", Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o600, ModTime: time.Unix(0, 0)})
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		return blobs{}, err
-	}
-	var b blobs
-	b.layer = newBlob(layerType, layer.Bytes(), nil)
-	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": runtime.GOOS, "config": map[string]any{},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{b.layer.digest}},
-	})
-	if err != nil {
-		return blobs{}, err
-	}
-	b.config = newBlob(configType, config, map[string]string{"containerd.io/gc.ref.snapshot." + snapshotter: b.layer.digest})
-	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": manifestType,
-		"config":      descriptor{configType, b.config.digest, len(b.config.content)},
-		"layers":      []descriptor{{layerType, b.layer.digest, len(b.layer.content)}},
-		"annotations": map[string]string{containerAnnotation: image.Container},
-	})
-	if err != nil {
-		return blobs{}, err
-	}
-	b.manifest = newBlob(manifestType, manifest, map[string]string{
-		"containerd.io/gc.ref.content.config": b.config.digest, "containerd.io/gc.ref.content.l.0": b.layer.digest,
-	})
-	return b, nil
-}
-
-// writeBlob writes a small blob to the content store.
-func (c *Client) writeBlob(ctx context.Context, b blob) error {
-	stream, err := c.content.Write(ctx)
-	if err != nil {
-		return fmt.Errorf("write blob %s: %w", b.digest, err)
-	}
-	err = stream.Send(&contentapi.WriteContentRequest{
-		Action: contentapi.WriteAction_COMMIT, Ref: "supercargo-" + b.digest, Total: int64(len(b.content)), Expected: b.digest, Data: b.content, Labels: b.labels,
-	})
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	if closed := stream.CloseSend(); err == nil {
-		err = closed
-	}
-	if err != nil && !isCode(err, codes.AlreadyExists) {
-		return fmt.Errorf("write blob %s: %w", b.digest, err)
+func (c *Client) drop(image checkpoint.Image) error {
+	for _, dir := range []string{c.staged(image), c.staged(image) + unfinished} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove a checkpoint: %w", err)
+		}
 	}
 	return nil
 }
 
-// seen waits until the CRI plugin knows an image. It learns of it from an event of containerd.
-func (c *Client) seen(ctx context.Context, name string) error {
-	for waited := time.Duration(0); ; waited += seenPoll {
-		answer, err := c.criImages.ImageStatus(ctx, &criapi.ImageStatusRequest{Image: &criapi.ImageSpec{Image: name}})
-		switch {
-		case err != nil:
-			return fmt.Errorf("get image %s: %w", name, err)
-		case answer.GetImage() != nil:
-			return nil
-		case waited >= seenPatience:
-			return fmt.Errorf("get image %s: containerd's CRI plugin did not find it within %s", name, seenPatience)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-c.Clock.After(seenPoll):
-		}
-	}
-}
-
-// Has reports whether the image and its snapshot exist.
-func (c *Client) Has(ctx context.Context, image checkpoint.Image) (bool, error) {
+// Give describes the staged checkpoint to the runtime that creates the container with this ID. It fails if that is not
+// the container of the new pod, or if its image is another than that of the old one.
+func (c *Client) Give(ctx context.Context, image checkpoint.Image, id string) (restoreapi.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	found, err := c.images.Get(ctx, &imagesapi.GetImageRequest{Name: image.Name})
-	if notFound(err) {
-		return false, nil
-	}
+	seen, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
-		return false, fmt.Errorf("get image %s: %w", image.Name, err)
+		return restoreapi.Answer{}, fmt.Errorf("inspect container %s: %w", id, err)
 	}
-	_, err = c.snapshots.Stat(ctx, &snapshotsapi.StatSnapshotRequest{Snapshotter: c.Snapshotter, Key: found.GetImage().GetLabels()[labelSnapshot]})
-	if notFound(err) {
-		return false, nil
+	s := seen.GetStatus()
+	if labels := s.GetLabels(); labels[checkpoint.LabelPodUID] != image.Pod || labels[checkpoint.LabelContainer] != image.Container {
+		return restoreapi.Answer{}, checkpoint.Fail(v1alpha1.MigrationReasonForeignContainer, "container %s is not container %s of pod %s", id, image.Container, image.Pod)
 	}
-	return err == nil, wrap(err, "get the snapshot of image %s", image.Name)
+	if got := imageID(s); got != image.Requirements.BaseImageID {
+		return restoreapi.Answer{}, checkpoint.Fail(v1alpha1.MigrationReasonImageMissing, "image %s is %s on node %s, and was %s when the container was checkpointed: the tag was moved",
+			image.Requirements.BaseImage, got, image.Node, image.Requirements.BaseImageID)
+	}
+	dir := c.staged(image)
+	a := restoreapi.Answer{Images: filepath.Join(dir, archive.Checkpoint), Changes: filepath.Join(dir, archive.RootfsDiff)}
+	if _, err := os.Stat(filepath.Join(dir, archive.Log)); err == nil {
+		a.EarlierLog, a.Log = filepath.Join(dir, archive.Log), s.GetLogPath()
+	}
+	return a, nil
 }
 
-// Remove removes the image and what was made for it.
-func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
-	found, err := c.images.Get(ctx, &imagesapi.GetImageRequest{Name: image.Name})
-	switch {
-	case notFound(err):
-	case err != nil:
-		return fmt.Errorf("get image %s: %w", image.Name, err)
-	case found.GetImage().GetLabels()[labelMigration] != image.Migration:
-		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "image %s already exists and does not belong to this migration: remove it", image.Name)
-	default:
-		// This removes both names, if the CRI plugin knows the image.
-		if _, err := c.criImages.RemoveImage(ctx, &criapi.RemoveImageRequest{Image: &criapi.ImageSpec{Image: image.Name}}); err != nil {
-			return fmt.Errorf("remove image %s: %w", image.Name, err)
-		}
-		for _, name := range []string{found.GetImage().GetLabels()[labelID], image.Name} {
-			if _, err := c.images.Delete(ctx, &imagesapi.DeleteImageRequest{Name: name, Sync: true}); err != nil && !notFound(err) {
-				return fmt.Errorf("remove image %s: %w", image.Name, err)
-			}
-		}
-	}
-	return c.dropImage(ctx, image.Migration)
-}
-
-// dropImage removes what staging made besides the image.
-func (c *Client) dropImage(ctx context.Context, migration string) error {
-	lease := imageLeasePrefix + migration
-	_, err := c.snapshots.Remove(ctx, &snapshotsapi.RemoveSnapshotRequest{Snapshotter: c.Snapshotter, Key: lease + snapshotSuffix})
-	if err != nil && !notFound(err) {
-		return fmt.Errorf("remove snapshot %s: %w", lease+snapshotSuffix, err)
-	}
-	return c.dropLease(ctx, lease)
-}
-
-// Sweep removes images and leases of unknown migrations.
+// Sweep removes the dumps and checkpoints of unknown migrations. The agent releases unknown pods.
 func (c *Client) Sweep(ctx context.Context, known func(migration string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	images, err := c.images.List(ctx, &imagesapi.ListImagesRequest{Filters: []string{`labels."` + labelMigration + `"`}})
-	if err != nil {
-		return fmt.Errorf("list images: %w", err)
+	errs := []error{c.sweepLeases(ctx, known)}
+	entries, err := os.ReadDir(c.StagingDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, fmt.Errorf("list the staged checkpoints: %w", err))
 	}
-	leases, err := c.leases.List(ctx, &leasesapi.ListRequest{Filters: []string{`labels."` + labelMigration + `"`}})
-	if err != nil {
-		return fmt.Errorf("list leases: %w", err)
-	}
-	var errs []error
-	for _, image := range images.GetImages() {
-		if migration := image.GetLabels()[labelMigration]; !known(migration) {
-			errs = append(errs, c.Remove(ctx, checkpoint.Image{Name: image.GetName(), Migration: migration}))
-		}
-	}
-	for _, lease := range leases.GetLeases() {
-		migration := lease.GetLabels()[labelMigration]
-		switch {
-		case known(migration):
-		case strings.HasPrefix(lease.GetID(), leasePrefix):
-			errs = append(errs, c.forget(ctx, migration))
-		case strings.HasPrefix(lease.GetID(), imageLeasePrefix):
-			errs = append(errs, c.dropImage(ctx, migration))
+	for _, entry := range entries {
+		migration := strings.TrimSuffix(entry.Name(), unfinished)
+		if !known(migration) {
+			errs = append(errs, c.drop(checkpoint.Image{Migration: migration}))
 		}
 	}
 	return errors.Join(errs...)

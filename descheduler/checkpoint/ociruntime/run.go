@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -75,7 +76,7 @@ func (c Config) Run(args []string) error {
 		}
 		return nil
 	case ok && call.Command == "start" && call.restored():
-		return c.become(append(call.Globals, "resume", call.ID))
+		return c.become(call.on("resume"))
 	}
 	return c.become(args)
 }
@@ -113,22 +114,22 @@ func (c Config) restore(call Call, b bundle) error {
 	if err := c.runc(call.restore(answer.Images, work)); err != nil {
 		return fmt.Errorf("%w: %s", err, complaints(filepath.Join(work, "restore.log")))
 	}
-	err = c.runc(append(call.Globals, "pause", call.ID))
+	err = c.runc(call.on("pause"))
 	if err == nil {
 		err = os.WriteFile(call.mark(), nil, 0o600)
 	}
 	if err != nil { // it must not run on
-		err = errors.Join(err, c.runc(append(call.Globals, "delete", "--force", call.ID)))
+		err = errors.Join(err, c.runc(call.on("delete", "--force")))
 	}
 	return err
 }
 
 // restore returns the arguments with which runc restores the container that a call creates.
 func (c Call) restore(images, work string) []string {
-	args := append(append([]string{}, c.Globals...), "restore", "--detach", "--no-subreaper", "--image-path", images, "--work-path", work)
-	for flag, value := range map[string]string{"--bundle": c.Bundle, "--pid-file": c.PIDFile, "--console-socket": c.ConsoleSocket} {
-		if value != "" {
-			args = append(args, flag, value)
+	args := append(slices.Clone(c.Globals), "restore", "--detach", "--no-subreaper", "--image-path", images, "--work-path", work)
+	for _, flag := range []struct{ name, value string }{{"--bundle", c.Bundle}, {"--pid-file", c.PIDFile}, {"--console-socket", c.ConsoleSocket}} {
+		if flag.value != "" {
+			args = append(args, flag.name, flag.value)
 		}
 	}
 	if c.NoPivot {
@@ -136,6 +137,9 @@ func (c Call) restore(images, work string) []string {
 	}
 	return append(args, c.ID)
 }
+
+// on returns the arguments of another command for the same container.
+func (c Call) on(command ...string) []string { return slices.Concat(c.Globals, command, []string{c.ID}) }
 
 // mark returns the path of the file that says that a container was restored.
 func (c Call) mark() string {

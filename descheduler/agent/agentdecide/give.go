@@ -1,0 +1,43 @@
+package agentdecide
+
+import "fmt"
+
+// Give is the action of a target that gives its checkpoint to the container runtime, which starts it.
+const Give Action = "Give"
+
+// Asked is what the agent observes when the container runtime asks for the checkpoint of a container that it creates.
+type Asked struct {
+	// Known: the ledger has an entry for the pod. The other fields follow from it.
+	Known bool
+	// Same: the container has the name of the one that moves.
+	Same bool
+	// Staged: the checkpoint is complete.
+	Staged bool
+	// Removed: the checkpoint was removed.
+	Removed bool
+	// Busy is the running action, or Nothing.
+	Busy Action
+	// GivenTo is the ID of the container that got the checkpoint, and ID that of the container that is created.
+	GivenTo, ID string
+}
+
+// GiveDecision is to refuse, to give, or to wait.
+type GiveDecision struct {
+	// Refuse says why the container must not start.
+	Refuse string
+	// Give is true if it gets the checkpoint.
+	Give bool
+}
+
+// ForRuntime decides for the agent of the target node.
+func ForRuntime(a Asked) GiveDecision {
+	switch {
+	case !a.Known || a.Removed:
+		return GiveDecision{Refuse: "the migration of this pod has ended: the container is not started anew"}
+	case !a.Same:
+		return GiveDecision{Refuse: "the migration of this pod moves another container"}
+	case a.GivenTo != "" && a.GivenTo != a.ID:
+		return GiveDecision{Refuse: fmt.Sprintf("container %s already continues from the checkpoint, and no checkpoint is restored twice", a.GivenTo)}
+	}
+	return GiveDecision{Give: a.Staged && a.Busy == Nothing}
+}
