@@ -154,6 +154,7 @@ build_own() {
 	mkdir -p "$bin/workload"
 	cd "$project"
 	CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/init" ./test/e2e/nodes/init
+	CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/runc-supercargo" ./cmd/runc-supercargo
 	CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$bin/workload/" ./test/e2e/nodes/workload/...
 }
 

@@ -139,7 +139,9 @@ func (c Call) restore(images, work string) []string {
 }
 
 // on returns the arguments of another command for the same container.
-func (c Call) on(command ...string) []string { return slices.Concat(c.Globals, command, []string{c.ID}) }
+func (c Call) on(command ...string) []string {
+	return slices.Concat(c.Globals, command, []string{c.ID})
+}
 
 // mark returns the path of the file that says that a container was restored.
 func (c Call) mark() string {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -52,6 +53,28 @@ func (n *Node) writeRuntimeConfig() error {
 		if err := writeFile(file, out.Bytes()); err != nil {
 			return fmt.Errorf("configure %s of node %s: %w", name, n.Name, err)
 		}
+	}
+	return nil
+}
+
+// installRuntime installs the program that restores containers, with its configuration.
+func (n *Node) installRuntime() error {
+	text, err := os.ReadFile(program(filepath.Base(n.Runtime)))
+	if err != nil {
+		return fmt.Errorf("install the runtime of node %s: %w", n.Name, err)
+	}
+	config, err := json.Marshal(map[string]string{"runc": program("runc"), "folder": n.RestoreDir})
+	if err == nil {
+		err = writeFile(n.Runtime+".json", config)
+	}
+	if err == nil {
+		err = writeFile(n.Runtime, text)
+	}
+	if err == nil {
+		err = os.Chmod(n.Runtime, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("install the runtime of node %s: %w", n.Name, err)
 	}
 	return nil
 }

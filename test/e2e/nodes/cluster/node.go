@@ -29,6 +29,8 @@ type Node struct {
 	KubeletRoot      string // its folder checkpoints/ holds checkpoints
 	Kubeconfig       string // with the node's own permissions
 	PodLogs          string // NAMESPACE_POD_UID/CONTAINER/*.log in it
+	Runtime          string // the program that containerd starts in place of runc
+	RestoreDir       string // the folder that Runtime shares with the node's agent
 
 	// CgroupRoot is the parent control group of those of pods, in each hierarchy.
 	CgroupRoot string
@@ -51,6 +53,8 @@ func (c *Cluster) newNode(index int) *Node {
 		KubeletRoot:      filepath.Join(dir, "kubelet"),
 		Kubeconfig:       filepath.Join(dir, "kubeconfig"),
 		PodLogs:          filepath.Join(dir, "pods"),
+		Runtime:          filepath.Join(dir, "bin", "runc-supercargo"),
+		RestoreDir:       filepath.Join(dir, "restore"),
 		CgroupRoot:       c.slot.cgroup(name),
 		cluster:          c, index: index,
 	}
@@ -72,9 +76,9 @@ func (n *Node) make(ctx context.Context) error {
 		return fmt.Errorf("make node %s: %w", n.Name, err)
 	}
 	if n.cluster.bare {
-		return n.writeRuntimeConfig()
+		return errors.Join(n.installRuntime(), n.writeRuntimeConfig())
 	}
-	return errors.Join(n.writeRuntimeConfig(), n.writeKubeletConfig(), n.writeKubeconfig(ctx))
+	return errors.Join(n.installRuntime(), n.writeRuntimeConfig(), n.writeKubeletConfig(), n.writeKubeconfig(ctx))
 }
 
 // NetNS returns a path of the node's network namespace. It differs after each start of the node, and is empty
@@ -132,7 +136,7 @@ func (n *Node) boot(ctx context.Context) error {
 		return fmt.Errorf("start node %s: it is up", n.Name)
 	}
 	// Files that are not on the disk of a real machine do not survive a restart.
-	for _, dir := range []string{"state", "runc", "tmp"} {
+	for _, dir := range []string{"state", "runc", "tmp", "restore"} {
 		if err := os.RemoveAll(filepath.Join(n.Dir, dir)); err != nil {
 			return fmt.Errorf("start node %s: %w", n.Name, err)
 		}

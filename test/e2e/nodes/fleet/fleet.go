@@ -107,6 +107,7 @@ func (f *Fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 		"--node-name", node.Name, "--kubeconfig", kubeconfig,
 		"--containerd", node.ContainerdSocket, "--state-dir", filepath.Join(node.Dir, "agent"),
 		"--work-dir", filepath.Join(node.Dir, "agent-work"), "--work-size", workSize,
+		"--restore-dir", node.RestoreDir,
 		"--criu", cluster.ProgramPath("criu"), "-v", "2",
 	}
 	agent := node.Program(path, flags...)
