@@ -221,8 +221,8 @@ type MigrationStatus struct {
 type MigrationBackend string
 
 const (
-	// BackendContainerd takes checkpoints with the task API of containerd and stages them in
-	// its content store.
+	// BackendContainerd takes checkpoints with the task API of containerd. The runtime that
+	// containerd starts in place of runc restores them.
 	BackendContainerd MigrationBackend = "Containerd"
 	// BackendRestart takes no checkpoint.
 	BackendRestart MigrationBackend = "Restart"
@@ -261,10 +261,6 @@ type MigrationPlan struct {
 
 	// restoredPod is the name of the new pod.
 	RestoredPod string `json:"restoredPod"`
-
-	// image is the name of the checkpoint image. It exists only on the target node.
-	// +optional
-	Image string `json:"image,omitempty"`
 
 	// owner is the controller that becomes the owner of the new pod. It is unset for a pod
 	// without a controller.
@@ -390,7 +386,7 @@ const (
 	// TargetPrepared means that the node has enough disk space and the base image, and that
 	// the agent listens.
 	TargetPrepared TargetStep = "Prepared"
-	// TargetStaged means that the checkpoint image is ready to be restored.
+	// TargetStaged means that the checkpoint is ready to be restored.
 	TargetStaged TargetStep = "Staged"
 	// TargetCleaned means that nothing remains of the migration except the restored container.
 	TargetCleaned TargetStep = "Cleaned"
@@ -421,12 +417,12 @@ type TargetReport struct {
 	// +optional
 	Certificate string `json:"certificate,omitempty"`
 
-	// digest is the digest of the manifest of the staged image.
+	// digest is the checksum of the staged checkpoint.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// stagedBytes is the size of the staged image, in bytes.
+	// stagedBytes is the size of the staged checkpoint, in bytes.
 	// +optional
 	StagedBytes int64 `json:"stagedBytes,omitempty"`
 

@@ -259,7 +259,7 @@ func TestAContainerIsNotFrozenForANodeWithoutTheReservation(t *testing.T) {
 // TestAStagedImageThatGoesAwayIsReported while the source is still frozen.
 func TestAStagedImageThatGoesAwayIsReported(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *moving){
-		"the staged image was removed": func(t *testing.T, m *moving) {
+		"the staged checkpoint was lost": func(t *testing.T, m *moving) {
 			if err := m.to.backend.Backend.Remove(t.Context(), m.image()); err != nil {
 				t.Fatal(err)
 			}

@@ -299,7 +299,7 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 	m := &v1alpha1.Migration{ObjectMeta: meta, Spec: v1alpha1.MigrationSpec{PodName: name}, Status: v1alpha1.MigrationStatus{
 		Order: v1alpha1.OrderPrepare, Reservation: &v1alpha1.MigrationReservation{Node: "to"},
 		Plan: &v1alpha1.MigrationPlan{
-			SourceNode: "from", PodUID: string(pod.UID), Container: "main", ContainerID: "c" + name, Backend: v1alpha1.BackendSimulated, Image: "image-" + name,
+			SourceNode: "from", PodUID: string(pod.UID), Container: "main", ContainerID: "c" + name, Backend: v1alpha1.BackendSimulated,
 			DeadlineAt: metav1.NewTime(noon.Add(deadline)),
 		},
 	}}
@@ -467,7 +467,7 @@ func (m *moving) container() checkpoint.Container {
 
 // image returns the image that is staged.
 func (m *moving) image() checkpoint.Image {
-	return checkpoint.Image{Node: "to", Name: "image-" + m.key.Name, Container: "main", Migration: m.uid}
+	return checkpoint.Image{Node: "to", Container: "main", Migration: m.uid}
 }
 
 // entry returns the ledger's entry of a role.

@@ -25,7 +25,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 		plan := m.Status.Plan
 		entry = ledger.Entry{
 			ID: id, Namespace: m.Namespace, Name: m.Name, Since: a.Clock.Now(), Backend: plan.Backend,
-			Image: checkpoint.Image{Node: id.Node, Name: plan.Image, Container: plan.Container, Migration: id.Migration},
+			Image: checkpoint.Image{Node: id.Node, Container: plan.Container, Migration: id.Migration},
 		}
 	}
 	seen, err := a.observeTarget(ctx, id, m, entry, known)
@@ -64,7 +64,7 @@ func (a *Agent) observeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Mig
 	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == agentdecide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)
 		if err != nil {
-			return t, fmt.Errorf("inspect image %s: %w", entry.Image.Name, err)
+			return t, fmt.Errorf("find the checkpoint of migration %s: %w", entry.Migration, err)
 		}
 		t.Lost = !has
 	}
@@ -162,7 +162,7 @@ func (a *Agent) fits(images int, bytes int64) error {
 func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
 	if backend := a.backends[entry.Backend].Target; backend != nil {
 		if err := backend.Remove(ctx, entry.Image); err != nil {
-			return fmt.Errorf("remove image %s: %w", entry.Image.Name, err)
+			return fmt.Errorf("remove the checkpoint of migration %s: %w", entry.Migration, err)
 		}
 	}
 	entry.Prepared, entry.Staged, entry.Removed, entry.Key = false, nil, true, ""

@@ -107,8 +107,6 @@ type Source interface {
 type Image struct {
 	// Node is the node that has it.
 	Node string
-	// Name is the image name in the new pod.
-	Name string
 	// Container is the name of the container.
 	Container string
 	// Migration is the UID of its Migration.
@@ -128,7 +126,7 @@ type Verified interface {
 
 // Staged describes a staged image.
 type Staged struct {
-	// Digest is the digest of the image's manifest.
+	// Digest is the checksum of what was staged.
 	Digest string
 	// Bytes is its size on the node.
 	Bytes int64
@@ -141,7 +139,7 @@ type Target interface {
 	// image on this node until Remove.
 	Able(context.Context, Image) error
 	// Stage makes an image from a tar. On an error nothing is left of it. An existing image of
-	// the same name is replaced.
+	// the same Migration is replaced.
 	Stage(ctx context.Context, image Image, tar Verified) (Staged, error)
 	// Has reports whether the image exists and is complete.
 	Has(context.Context, Image) (bool, error)

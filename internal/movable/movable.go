@@ -142,7 +142,7 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	for i := range wanted.Spec.Containers {
 		want, got := &wanted.Spec.Containers[i], &made.Spec.Containers[i]
 		if want.ImagePullPolicy == corev1.PullNever && got.ImagePullPolicy != corev1.PullNever {
-			v.refuse(v1alpha1.MigrationReasonImagesAlwaysPulled, "admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: "+
+			v.refuse(v1alpha1.MigrationReasonImagesAlwaysPulled, "admission sets imagePullPolicy to %s, so the new pod would depend on a registry while the old one is frozen: "+
 				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
 		}
 		if got.Image != want.Image {
@@ -150,8 +150,8 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 				want.Image, got.Image, v1alpha1.LabelMigration)
 		}
 		if !slices.Equal(got.Command, want.Command) {
-			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, which would then start again instead of continuing: "+
-				"exempt pods with the label %s from the webhook or policy that does so", v1alpha1.LabelMigration)
+			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, without which it could start anew: exempt pods with the label %s from the webhook or policy that does so",
+				v1alpha1.LabelMigration)
 		}
 	}
 	return v.Refusals, nil

@@ -177,6 +177,7 @@ func (v *Verdict) noteChanges(in Input) {
 		v.note("it starts from the beginning")
 		return
 	}
+	v.note("its command names no program, since its processes come from the checkpoint")
 	spec := &in.Pod.Spec
 	if spec.RestartPolicy != corev1.RestartPolicyNever {
 		text := "the new pod has restartPolicy Never, since a checkpoint is restored once"

@@ -110,6 +110,7 @@ func aboutThePod() []sentences.Case {
 		{"it starts from the beginning", told(restarts, withRestart), plain},
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(policy(corev1.RestartPolicyOnFailure)), told(policy(corev1.RestartPolicyNever))},
 		{"; when it ends, its owner creates a new pod if required", told(policy(corev1.RestartPolicyOnFailure), job()), told(policy(corev1.RestartPolicyOnFailure))},
+		{"its command names no program, since its processes come from the checkpoint", plain, told(restarts, withRestart)},
 		{"its init containers are not run again", told(func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }), plain},
 		{"its postStart hook is not run again", told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}} })),
 			told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}} }))},
@@ -222,7 +223,8 @@ func aboutTheNewPod(t *testing.T) []sentences.Case {
 	}
 	quota, security := admitted(apierrors.NewForbidden(pods, "p", errors.New("exceeded quota: q"))), admitted(apierrors.NewForbidden(pods, "p", errors.New("violates PodSecurity")))
 	pulled := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways })
-	mirrored := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror/checkpoint" })
+	commanded := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"wrapped"} })
+	mirrored := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror/work" })
 	return []sentences.Case{
 		{"the quota of the namespace does not allow a second pod during the migration: raise its ResourceQuota, or wait (%v)", quota, security},
 		{"the API server does not admit the new pod: %v", security, quota},
@@ -230,8 +232,9 @@ func aboutTheNewPod(t *testing.T) []sentences.Case {
 		{"admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so", admitted(nil, func(p *corev1.Pod) { p.Spec.Containers = nil }), mirrored},
 		{"admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so",
 			admitted(nil, func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }), admitted(nil, func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })},
-		{"admission sets imagePullPolicy to %s, but the checkpoint is not in a registry: ", pulled, mirrored},
+		{"admission sets imagePullPolicy to %s, so the new pod would depend on a registry while the old one is frozen: ", pulled, mirrored},
 		{"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", pulled, mirrored},
+		{"admission changes the command of the new pod, without which it could start anew: exempt pods with the label %s from the webhook or policy that does so", commanded, pulled},
 		{"admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so", mirrored, pulled},
 	}
 }

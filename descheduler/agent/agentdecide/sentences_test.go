@@ -61,6 +61,12 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	preparing := func(state terms.State) string {
 		return source(func(s *Source) { s.Order, s.Container = v1alpha1.OrderPrepare, state })
 	}
+	asked := func(change func(*Asked)) string {
+		a := Asked{Known: true, Same: true, Staged: true, ID: "new"}
+		change(&a)
+		return ForRuntime(a).Refuse
+	}
+	given := asked(func(*Asked) {})
 	sentences.Check(t, []string{"*.go"}, []sentences.Case{
 		{"the deadline has passed and the target does not have the container's state: the container continues on this node; check whether the descheduler runs, and what the target's agent waited for",
 			at(v1alpha1.SourceDumped, terms.Running, expired), at(v1alpha1.SourceDumped, terms.Gone, expired)},
@@ -70,8 +76,11 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			at(v1alpha1.SourceDumped, terms.Running, dumped), at(v1alpha1.SourceDumped, terms.Running, unknown)},
 		{"the agent's ledger was lost: place its state folder on a persistent disk", at(v1alpha1.SourceDumped, terms.Frozen, unknown), at(v1alpha1.SourceDumped, terms.Frozen, sent)},
 		{"the dump was lost: keep the agent's work folder across restarts of the agent", at(v1alpha1.SourceDumped, terms.Frozen, sent), at(v1alpha1.SourceDumped, terms.Frozen, unknown)},
-		{"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection", target(func(s *Target) { s.Lost = true }), target(func(*Target) {})},
+		{"the staged checkpoint was lost: the node has restarted, or its files were removed from the agent's state folder", target(func(s *Target) { s.Lost = true }), target(func(*Target) {})},
 		{"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk",
 			target(func(s *Target) { s.Known, s.Prepared, s.Staged = false, false, false }), target(func(*Target) {})},
+		{"the migration of this pod has ended: the container is not started anew", asked(func(a *Asked) { a.Removed = true }), given},
+		{"the migration of this pod moves another container", asked(func(a *Asked) { a.Same = false }), given},
+		{"container %s already continues from the checkpoint, and no checkpoint is restored twice", asked(func(a *Asked) { a.GivenTo = "another" }), asked(func(a *Asked) { a.GivenTo = "new" })},
 	}, nil)
 }

@@ -69,7 +69,7 @@ func (t Target) stage() TargetDecision {
 		return TargetDecision{}
 	case t.Lost:
 		return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
-			"the staged image was removed: exclude images with the label supercargo.dev/migration from garbage collection"}
+			"the staged checkpoint was lost: the node has restarted, or its files were removed from the agent's state folder"}
 	case t.Staged && t.Step != v1alpha1.TargetStaged:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}
 	case t.Staged:

@@ -1,17 +1,11 @@
 package containerd
 
 import (
-	"archive/tar"
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/containerd/containerd/api/types"
-
-	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -49,89 +43,23 @@ func TestAFolderForTheOldRootIsSearched(t *testing.T) {
 	}
 }
 
-func TestWhetherContainerdRestores(t *testing.T) {
-	tests := []struct {
-		name, config string
-		want         bool
-	}{
-		{"both switches on", `{"enableCRIU":true,"enableExperimentalRestoreViaCreate":true}`, true},
-		{"CRIU is on unless it is off", `{"enableExperimentalRestoreViaCreate":true}`, true},
-		{"CRIU off", `{"enableCRIU":false,"enableExperimentalRestoreViaCreate":true}`, false},
-		{"restore off", `{"enableCRIU":true,"enableExperimentalRestoreViaCreate":false}`, false},
-		{"a version that does not know it", `{"snapshotter":"overlayfs"}`, false},
+func TestTheProgramThatContainerdStartsIsRead(t *testing.T) {
+	const own = `{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"BinaryName":"/opt/runc-supercargo"}},"other":{"options":{"BinaryName":"/usr/bin/crun"}}}}}`
+	tests := []struct{ name, config, want string }{
+		{"the default runtime counts", own, "/opt/runc-supercargo"},
+		{"another default", strings.Replace(own, `"defaultRuntimeName":"runc"`, `"defaultRuntimeName":"other"`, 1), "/usr/bin/crun"},
+		{"no program is named", `{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":true}}}}}`, ""},
+		{"no such runtime", `{"containerd":{"defaultRuntimeName":"none"}}`, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, err := restores(tc.config); err != nil || got != tc.want {
-				t.Errorf("restores: %v (%v), want %v", got, err, tc.want)
+			if got, err := runtimeProgram(tc.config); err != nil || got != tc.want {
+				t.Errorf("the program is %q (%v), want %q", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := restores("no JSON"); err == nil {
+	if _, err := runtimeProgram("no JSON"); err == nil {
 		t.Error("what is no configuration was read")
-	}
-}
-
-func TestOnlyPlainFoldersAreWrittenTo(t *testing.T) {
-	if dir, err := folder([]*types.Mount{{Type: "bind", Source: "/snapshots/1/fs"}}); err != nil || dir != "/snapshots/1/fs" {
-		t.Errorf("a bind mount: %q, %v", dir, err)
-	}
-	for _, mounts := range [][]*types.Mount{nil, {{Type: "overlay"}}, {{Type: "ext4", Source: "/dev/dm-1"}}, {{Type: "bind"}, {Type: "bind"}}} {
-		if dir, err := folder(mounts); err == nil {
-			t.Errorf("%v gives %q, want an error", mounts, dir)
-		}
-	}
-}
-
-// TestImageIsOneThatContainerdTakes parses the blobs as containerd does.
-func TestImageIsOneThatContainerdTakes(t *testing.T) {
-	image := checkpoint.Image{Name: "checkpoint.test/a:1", Container: "main", Migration: "uid-1"}
-	b, err := describeImage(image, "sha256:abc", "overlayfs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Annotations map[string]string
-		Config      struct{ Digest string }
-		Layers      []struct{ Digest string }
-	}
-	var config struct {
-		RootFS struct {
-			DiffIDs []string `json:"diff_ids"`
-		} `json:"rootfs"`
-	}
-	if json.Unmarshal(b.manifest.content, &manifest) != nil || json.Unmarshal(b.config.content, &config) != nil {
-		t.Fatalf("not JSON: %s, %s", b.manifest.content, b.config.content)
-	}
-	if manifest.Annotations["org.criu.checkpoint.container.name"] != "main" {
-		t.Errorf("the manifest does not say that this is a checkpoint: %s", b.manifest.content)
-	}
-	if len(manifest.Layers) != 1 || manifest.Layers[0].Digest != b.layer.digest || manifest.Config.Digest != b.config.digest || len(config.RootFS.DiffIDs) != 1 || config.RootFS.DiffIDs[0] != b.layer.digest {
-		t.Errorf("the blobs do not name each other: %s, %s", b.manifest.content, b.config.content)
-	}
-	if b.config.labels["containerd.io/gc.ref.snapshot.overlayfs"] != b.layer.digest || b.manifest.labels["containerd.io/gc.ref.content.config"] != b.config.digest {
-		t.Errorf("the labels do not keep the snapshot from containerd's garbage collection: %v, %v", b.config.labels, b.manifest.labels)
-	}
-	header, err := tar.NewReader(bytes.NewReader(b.layer.content)).Next()
-	if err != nil || header.Typeflag != tar.TypeReg {
-		t.Errorf("the layer is no tar with a file: %+v, %v", header, err)
-	}
-}
-
-func TestNoTwoCheckpointsShareASnapshot(t *testing.T) {
-	image := checkpoint.Image{Container: "main", Migration: "uid-1"}
-	seen := map[string]bool{}
-	for _, change := range []func() string{
-		func() string { return "sha256:1" }, func() string { return "sha256:2" }, func() string { image.Migration = "uid-2"; return "sha256:1" },
-	} {
-		b, err := describeImage(image, change(), "overlayfs")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen[b.layer.digest] {
-			t.Errorf("two checkpoints have layer %s", b.layer.digest)
-		}
-		seen[b.layer.digest] = true
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
-	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/api/types/task"
 	"google.golang.org/grpc"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/test/kit/sentences"
 	"supercargo.dev/supercargo/test/kit/testfile"
@@ -75,7 +75,18 @@ func (h hostImages) ImageStatus(_ context.Context, of *criapi.ImageStatusRequest
 }
 
 func (h hostRuntime) Status(context.Context, *criapi.StatusRequest, ...grpc.CallOption) (*criapi.StatusResponse, error) {
-	return &criapi.StatusResponse{Info: map[string]string{"config": fmt.Sprintf(`{"enableExperimentalRestoreViaCreate":%v}`, h.restores)}}, nil
+	program := "/usr/bin/runc"
+	if h.restores {
+		program = "/" + RuntimeName
+	}
+	config := fmt.Sprintf(`{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"BinaryName":%q}}}}}`, program)
+	return &criapi.StatusResponse{Info: map[string]string{"config": config}}, nil
+}
+
+func (h hostRuntime) ContainerStatus(context.Context, *criapi.ContainerStatusRequest, ...grpc.CallOption) (*criapi.ContainerStatusResponse, error) {
+	return &criapi.ContainerStatusResponse{Status: &criapi.ContainerStatus{
+		ImageId: h.images[0], LogPath: "/log/0.log", Labels: map[string]string{checkpoint.LabelPodUID: "new-uid", checkpoint.LabelContainer: "main"},
+	}}, nil
 }
 
 // specified is a container with a specification.
@@ -87,19 +98,6 @@ type specified struct {
 
 func (s specified) Get(context.Context, *containersapi.GetContainerRequest, ...grpc.CallOption) (*containersapi.GetContainerResponse, error) {
 	return &containersapi.GetContainerResponse{Container: &containersapi.Container{ID: "id", Labels: s.labels, Spec: &anypb.Any{Value: []byte(s.spec)}}}, nil
-}
-
-// existing is an image that exists, with the migration that made it.
-type existing struct {
-	imagesapi.ImagesClient
-	migration string
-}
-
-func (e existing) Get(context.Context, *imagesapi.GetImageRequest, ...grpc.CallOption) (*imagesapi.GetImageResponse, error) {
-	if e.migration == "" {
-		return nil, status.Error(codes.NotFound, "no such image")
-	}
-	return &imagesapi.GetImageResponse{Image: &imagesapi.Image{Labels: map[string]string{labelMigration: e.migration}}}, nil
 }
 
 // TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot has the messages of failures, which become Events of
@@ -145,9 +143,21 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return fmt.Sprint(client(&host{dumps: errors.New("criu failed")}).criu(t.Context(), k, dir, dir))
 	}
+	hostRoot := t.TempDir()
+	testfile.Write(t, filepath.Join(hostRoot, RuntimeName), "")
+	if err := os.Chmod(filepath.Join(hostRoot, RuntimeName), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	able := func(base string, restores bool, images ...string) string {
-		image := checkpoint.Image{Node: "n", Requirements: capability.Requirements{BaseImageID: base}}
-		return fmt.Sprint(client(&host{images: images, restores: restores}).Able(t.Context(), image))
+		image := checkpoint.Image{Node: "n", Pod: "new-uid", Requirements: capability.Requirements{BaseImage: base, BaseImageID: base}}
+		c := client(&host{images: images, restores: restores})
+		c.HostRoot, c.Restore = hostRoot, restoreapi.Folder(filepath.Join(t.TempDir(), "restore"))
+		return fmt.Sprint(c.Able(t.Context(), image))
+	}
+	given := func(pod, base string) string {
+		image := checkpoint.Image{Node: "n", Pod: pod, Container: "main", Requirements: capability.Requirements{BaseImageID: base}}
+		_, err := client(&host{images: []string{"i"}}).Give(t.Context(), image, "id")
+		return fmt.Sprint(err)
 	}
 	archived := func(notes string) string {
 		dir := t.TempDir()
@@ -156,13 +166,6 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return fmt.Sprint(client(&host{}).Archive(t.Context(), k, dir, &strings.Builder{}))
 	}
-	removed := func(migration string) string {
-		c := client(&host{})
-		c.images = existing{migration: migration}
-		defer func() { _ = recover() }() // what is not refused continues with calls that this containerd does not know
-		return fmt.Sprint(c.Remove(t.Context(), checkpoint.Image{Name: "i", Migration: "mine"}))
-	}
-
 	sentences.Check(t, []string{"source.go", "target.go"}, []sentences.Case{
 		{"%s is %s: only running containers can be moved", inspected(task.Status_STOPPED), inspected(task.Status_RUNNING)},
 		{"%s has a terminal, which cannot be moved: remove tty from the pod", moved(`{"process":{"terminal":true}}`, nil), none},
@@ -179,11 +182,12 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"the dump of %s is missing", archived(""), archived("x")},
 		{"the report of the source's agent does not name the image of the container", able("", true), able("i", true, "i")},
 		{"node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet", able("i", true, "j"), able("i", true, "i")},
-		{"containerd of node %s does not restore checkpoints: set enable_criu and enable_experimental_restore_via_create in its CRI plugin's configuration", able("i", false, "i"), able("i", true, "i")},
-		{"image %s already exists and does not belong to this migration: remove it", removed("another"), removed("mine")},
+		{"containerd of node %s does not start %s in place of runc: install it there and name it as BinaryName of the default runtime", able("i", false, "i"), able("i", true, "i")},
+		{"container %s is not container %s of pod %s", given("another-uid", "i"), given("new-uid", "i")},
+		{"image %s is %s on node %s, and was %s when the container was checkpointed: the tag was moved", given("new-uid", "j"), given("new-uid", "i")},
 	}, map[string]string{
-		"No space left":                "a part of CRIU's log, which is read",
-		"get the snapshot of image %s": "part of an error",
+		"No space left":     "a part of CRIU's log, which is read",
+		"find a checkpoint": "part of an error",
 	})
 	if one, two := connected(1), connected(2); !strings.Contains(one, "1 open TCP connection, which cannot be moved: close it,") || !strings.Contains(two, "2 open TCP connections, which cannot be moved: close them,") {
 		t.Errorf("it says %q and %q", one, two)

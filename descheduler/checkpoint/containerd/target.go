@@ -112,7 +112,7 @@ func (c *Client) staged(image checkpoint.Image) string {
 func (c *Client) Stage(ctx context.Context, image checkpoint.Image, stream checkpoint.Verified) (checkpoint.Staged, error) {
 	size, err := c.stage(image, stream)
 	if err == nil {
-		return checkpoint.Staged{Bytes: size}, nil
+		return checkpoint.Staged{Digest: stream.Sum(), Bytes: size}, nil
 	}
 	if left := c.drop(image); left != nil && checkpoint.AsFailure(err) == nil {
 		err = errors.Join(err, left) // a failure keeps its message; order Clean removes the rest

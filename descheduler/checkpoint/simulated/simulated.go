@@ -225,14 +225,14 @@ func (b *Backend) Able(context.Context, checkpoint.Image) error { return nil }
 func (b *Backend) Stage(_ context.Context, image checkpoint.Image, tar checkpoint.Verified) (checkpoint.Staged, error) {
 	dir, err := os.MkdirTemp(b.dir, "stage")
 	if err != nil {
-		return checkpoint.Staged{}, fmt.Errorf("stage image %s: %w", image.Name, err)
+		return checkpoint.Staged{}, fmt.Errorf("stage the checkpoint of migration %s: %w", image.Migration, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // some tiny files
 	modelled, err := unpack(dir, tar)
 	if err != nil {
 		return checkpoint.Staged{}, err
 	}
-	if err := b.mark("images", image.Node+"_"+image.Name, []byte(tar.Sum())); err != nil {
+	if err := b.mark("images", image.Node+"_"+image.Migration, []byte(tar.Sum())); err != nil {
 		return checkpoint.Staged{}, err
 	}
 	return checkpoint.Staged{Digest: tar.Sum(), Bytes: modelled.Bytes}, nil
@@ -260,7 +260,7 @@ func unpack(dir string, tar checkpoint.Verified) (size, error) {
 
 // Has reports whether it was staged.
 func (b *Backend) Has(_ context.Context, image checkpoint.Image) (bool, error) {
-	_, err := os.Stat(b.file("images", image.Node+"_"+image.Name))
+	_, err := os.Stat(b.file("images", image.Node+"_"+image.Migration))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -269,7 +269,7 @@ func (b *Backend) Has(_ context.Context, image checkpoint.Image) (bool, error) {
 
 // Remove removes the record of the image.
 func (b *Backend) Remove(_ context.Context, image checkpoint.Image) error {
-	return b.unmark("images", image.Node+"_"+image.Name)
+	return b.unmark("images", image.Node+"_"+image.Migration)
 }
 
 func (b *Backend) mark(what, name string, content []byte) error {

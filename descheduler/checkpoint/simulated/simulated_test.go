@@ -117,7 +117,7 @@ func TestImagesAreStagedAndRemoved(t *testing.T) {
 	if err := b.Archive(t.Context(), container, dir, &sent); err != nil {
 		t.Fatal(err)
 	}
-	image := checkpoint.Image{Node: "n", Name: "checkpoint.test/a:1"}
+	image := checkpoint.Image{Node: "n", Migration: "uid-1"}
 	staged, err := b.Stage(t.Context(), image, verified{&sent})
 	if err != nil || staged.Bytes != 500 || staged.Digest == "" {
 		t.Errorf("staged %+v, %v", staged, err)

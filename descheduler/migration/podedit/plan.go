@@ -20,7 +20,7 @@ import (
 // NewPlan returns the plan for a pod that passed [movable.Check]. uid is that of the Migration; it makes names unique.
 func NewPlan(in movable.Input, v movable.Verdict, uid types.UID, now time.Time, deadline time.Duration) *v1alpha1.MigrationPlan {
 	pod := in.Pod
-	p := &v1alpha1.MigrationPlan{
+	return &v1alpha1.MigrationPlan{
 		StartedAt:   metav1.NewTime(now),
 		DeadlineAt:  metav1.NewTime(now.Add(deadline)),
 		SourceNode:  pod.Spec.NodeName,
@@ -33,11 +33,6 @@ func NewPlan(in movable.Input, v movable.Verdict, uid types.UID, now time.Time, 
 		Owner:       metav1.GetControllerOf(pod),
 		Notes:       v.Notes,
 	}
-	if v.Backend != v1alpha1.BackendRestart {
-		// The image is never pulled. The first part keeps runtimes from mistaking it for an image of a known registry.
-		p.Image = v1alpha1.GroupName + "/checkpoint:" + string(uid)
-	}
-	return p
 }
 
 // moved matches the end of the name of a pod that was moved.

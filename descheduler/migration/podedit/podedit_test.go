@@ -70,12 +70,13 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 	in.Pod.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
 	in.Pod.Spec.Tolerations = []corev1.Toleration{{Key: "k"}}
+	in.Pod.Spec.Containers[0].Command, in.Pod.Spec.Containers[0].Args = []string{"work"}, []string{"--fast"}
 	plan, pod := planFor(t, in)
 
 	want := &v1alpha1.MigrationPlan{
 		StartedAt: metav1.NewTime(planned), DeadlineAt: metav1.NewTime(planned.Add(time.Minute)), SourceNode: "a", PodUID: "uid-work",
 		Container: "main", ContainerID: "work", BaseImage: "registry/work:1", Backend: v1alpha1.BackendContainerd, RestoredPod: "work-m12345678",
-		Image: "supercargo.dev/checkpoint:12345678-9abc", Owner: &in.Pod.OwnerReferences[0], Notes: plan.Notes,
+		Owner: &in.Pod.OwnerReferences[0], Notes: plan.Notes,
 	}
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
@@ -86,13 +87,13 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 			Labels: map[string]string{"app": "work", v1alpha1.LabelClass: "batch", v1alpha1.LabelMigration: "12345678-9abc"},
 			Annotations: map[string]string{
 				v1alpha1.AnnotationMigration: "checkpoint", v1alpha1.AnnotationMigrationName: "move", AnnotationSource: "work/uid-work", v1alpha1.AnnotationRequirements: "needs",
-				v1alpha1.AnnotationBaseImage: "registry/work:1", batchv1.JobCompletionIndexAnnotation: "3",
+				v1alpha1.AnnotationBaseImage: "registry/work:1", v1alpha1.AnnotationCommand: `{"command":["work"],"args":["--fast"]}`, batchv1.JobCompletionIndexAnnotation: "3",
 				AnnotationWithheldLabels: `{"batch.kubernetes.io/controller-uid":"job-uid","batch.kubernetes.io/job-name":"job","shard":"7"}`,
 			},
 		},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(30)), Volumes: in.Pod.Spec.Volumes, Tolerations: in.Pod.Spec.Tolerations,
-			Containers: []corev1.Container{{Name: "main", Image: plan.Image, ImagePullPolicy: corev1.PullNever}},
+			Containers: []corev1.Container{{Name: "main", Image: "registry/work:1", ImagePullPolicy: corev1.PullNever, Command: []string{RestoredCommand}}},
 			Affinity:   pod.Spec.Affinity,
 		},
 	}
@@ -158,8 +159,12 @@ func TestAPodCanBeMovedAgain(t *testing.T) {
 	in := inputOf()
 	in.Pod.Name = "work-m0a1b2c3d"
 	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0"
-	in.Pod.Spec.Containers[0].Image = "supercargo.dev/checkpoint:earlier"
+	in.Pod.Annotations[v1alpha1.AnnotationCommand] = `{"args":["--fast"]}`
+	in.Pod.Spec.Containers[0].Command = []string{RestoredCommand}
 	plan, pod := planFor(t, in)
+	if got := pod.Annotations[v1alpha1.AnnotationCommand]; got != `{"args":["--fast"]}` {
+		t.Errorf("the command that it keeps is %s, want that of the first pod", got)
+	}
 	if plan.RestoredPod != "work-m12345678" || plan.BaseImage != "registry/work:0" || pod.Annotations[v1alpha1.AnnotationBaseImage] != "registry/work:0" {
 		t.Errorf("name %s, base image %s", plan.RestoredPod, plan.BaseImage)
 	}
@@ -180,14 +185,41 @@ func TestAPodThatStartsAgainKeepsItsImage(t *testing.T) {
 	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
 	in.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
-	plan, pod := planFor(t, in)
+	_, pod := planFor(t, in)
 	c := pod.Spec.Containers[0]
-	if plan.Image != "" || c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
-		t.Errorf("plan image %q, container %+v, %s", plan.Image, c, pod.Spec.RestartPolicy)
+	if c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
+		t.Errorf("container %+v, %s", c, pod.Spec.RestartPolicy)
 	}
 	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "registry/work:0" // it was restored before
 	if _, pod = planFor(t, in); pod.Spec.Containers[0].Image != "registry/work:0" || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
 		t.Errorf("container %+v", pod.Spec.Containers[0])
+	}
+}
+
+func TestAPodThatWasRestoredAndStartsAgainHasItsOwnCommand(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command    []string
+		annotation string
+		want, args []string
+	}{
+		"restored":                          {[]string{RestoredCommand}, `{"command":["work"],"args":["--fast"]}`, []string{"work"}, []string{"--fast"}},
+		"restored, with the image's":        {[]string{RestoredCommand}, `{}`, nil, nil},
+		"an annotation that does not apply": {[]string{"own"}, `{"command":["other"]}`, []string{"own"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := inputOf()
+			in.Method = v1alpha1.MethodRestart
+			in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+			in.Pod.Annotations[v1alpha1.AnnotationCommand] = tc.annotation
+			in.Pod.Spec.Containers[0].Command = tc.command
+			_, pod := planFor(t, in)
+			if c := pod.Spec.Containers[0]; !slices.Equal(c.Command, tc.want) || !slices.Equal(c.Args, tc.args) {
+				t.Errorf("it starts with %q %q, want %q %q", c.Command, c.Args, tc.want, tc.args)
+			}
+			if text, there := pod.Annotations[v1alpha1.AnnotationCommand]; there {
+				t.Errorf("it keeps the command %s although it is not restored", text)
+			}
+		})
 	}
 }
 
