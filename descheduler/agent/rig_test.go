@@ -35,6 +35,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/test/kit/testapi"
@@ -167,6 +168,13 @@ func (b *scripted) Stage(ctx context.Context, i checkpoint.Image, tar checkpoint
 	return b.Backend.Stage(ctx, i, tar)
 }
 
+func (b *scripted) Give(ctx context.Context, i checkpoint.Image, id string) (restoreapi.Answer, error) {
+	if err := b.call(ctx, "Give"); err != nil {
+		return restoreapi.Answer{}, err
+	}
+	return restoreapi.Answer{Images: "/staged/" + i.Migration}, nil
+}
+
 func (b *scripted) Remove(ctx context.Context, i checkpoint.Image) error {
 	if err := b.call(ctx, "Remove"); err != nil {
 		return err
@@ -297,7 +305,7 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 	}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	meta.UID = uidOf(number)
 	m := &v1alpha1.Migration{ObjectMeta: meta, Spec: v1alpha1.MigrationSpec{PodName: name}, Status: v1alpha1.MigrationStatus{
-		Order: v1alpha1.OrderPrepare, Reservation: &v1alpha1.MigrationReservation{Node: "to"},
+		Order: v1alpha1.OrderPrepare, Reservation: &v1alpha1.MigrationReservation{Node: "to", PodUID: "new-" + name},
 		Plan: &v1alpha1.MigrationPlan{
 			SourceNode: "from", PodUID: string(pod.UID), Container: "main", ContainerID: "c" + name, Backend: v1alpha1.BackendSimulated,
 			DeadlineAt: metav1.NewTime(noon.Add(deadline)),
@@ -467,7 +475,7 @@ func (m *moving) container() checkpoint.Container {
 
 // image returns the image that is staged.
 func (m *moving) image() checkpoint.Image {
-	return checkpoint.Image{Node: "to", Container: "main", Migration: m.uid}
+	return checkpoint.Image{Node: "to", Container: "main", Migration: m.uid, Pod: "new-" + m.key.Name}
 }
 
 // entry returns the ledger's entry of a role.

@@ -69,7 +69,10 @@ func (c Config) Run(args []string) error {
 		if err != nil || b.Pod == "" || !c.Folder.Has(b.Pod) {
 			break // runc judges a specification that cannot be read
 		}
-		if err := c.restore(call, b); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		err = c.restore(ctx, call, b)
+		cancel()
+		if err != nil {
 			err = fmt.Errorf("restore container %s of pod %s: %w", b.Container, b.Pod, err)
 			call.report(err)
 			return err
@@ -90,10 +93,9 @@ func (c Config) become(args []string) error {
 	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, append([]string{path}, args...), os.Environ()))
 }
 
-// restore does what create does for other containers: afterwards the container exists, and does not run.
-func (c Config) restore(call Call, b bundle) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+// restore does what create does for other containers: afterwards the container exists, and does not run. It waits for the
+// agent until ctx ends.
+func (c Config) restore(ctx context.Context, call Call, b bundle) error {
 	answer, err := c.Folder.Ask(ctx, restoreapi.Request{Pod: b.Pod, Container: b.Container, ID: call.ID}, pause)
 	if err != nil {
 		return err

@@ -25,6 +25,10 @@ func (f Folder) Serve(ctx context.Context, answer func(context.Context, Request)
 	if err != nil {
 		return err
 	}
+	return serveAt(ctx, listener, answer, failed)
+}
+
+func serveAt(ctx context.Context, listener *net.UnixListener, answer func(context.Context, Request) (Answer, error), failed func(error)) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	var asking sync.WaitGroup
 	defer asking.Wait()
