@@ -64,11 +64,7 @@ func (c *changes) entry(header *tar.Header, content io.Reader) error {
 	case base == opaque:
 		return c.empty(path.Clean(dir))
 	case strings.HasPrefix(base, whiteout):
-		hidden := path.Join(dir, strings.TrimPrefix(base, whiteout))
-		if !filepath.IsLocal(hidden) || hidden == path.Clean(dir) {
-			return errors.New("its path leaves the root of the container")
-		}
-		return c.root.RemoveAll(hidden)
+		return c.root.RemoveAll(path.Join(dir, strings.TrimPrefix(base, whiteout))) // an error if that is the root, or above it
 	}
 	if dir != "" {
 		if err := c.root.MkdirAll(path.Clean(dir), 0o755); err != nil {

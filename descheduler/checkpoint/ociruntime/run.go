@@ -66,7 +66,7 @@ func (c Config) Run(args []string) error {
 	switch {
 	case ok && call.Command == "create" && c.Folder.Any():
 		b, err := readBundle(call.Bundle)
-		if err != nil || b.Pod == "" || !c.Folder.Has(b.Pod) {
+		if err != nil || !c.Folder.Has(b.Pod) {
 			break // runc judges a specification that cannot be read
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -194,6 +194,11 @@ func TestEveryOtherContainerIsRuncs(t *testing.T) {
 			if tc.expected != "" {
 				p.expect(tc.expected)
 			}
+			outside := filepath.Join(p.dir, "c1") // what "../c1" leads to
+			if err := os.Mkdir(outside, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			testfile.Write(t, filepath.Join(outside, restoredMark), "")
 			args := tc.args(p)
 			out, err := p.program(args...).CombinedOutput()
 			if err != nil || len(out) > 0 {
