@@ -91,7 +91,7 @@ func (a *Agent) giveAlone(ctx context.Context, target checkpoint.Giver, id ledge
 // expected returns the entry for a new pod.
 func (a *Agent) expected(pod string) (ledger.Entry, bool) {
 	for _, entry := range a.ledger.All() {
-		if pod != "" && entry.Role == ledger.TargetRole && entry.Image.Pod == pod {
+		if pod != "" && entry.Image.Pod == pod { // entries of sources have none
 			return entry, true
 		}
 	}
