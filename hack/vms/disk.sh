@@ -15,7 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 install -d -m 700 "$root/root/.ssh"
 install -m 600 "$key.pub" "$root/root/.ssh/authorized_keys"
 
-install -m 755 "$programs"/{criu,runc,containerd,containerd-shim-runc-v2,ctr,kubelet} "$agent" "$root/usr/local/bin/"
+install -m 755 "$programs"/{criu,runc,runc-supercargo,containerd,containerd-shim-runc-v2,ctr,kubelet} "$agent" "$root/usr/local/bin/"
 install -d "$root/opt/cni/bin"
 install -m 755 "$programs"/{bridge,host-local,loopback} "$root/opt/cni/bin/"
 # CRIU is linked against the libraries of the host, which another release may lack.

@@ -77,7 +77,7 @@ make_disk() {
 		printf '%s\n' "$want" >"$dir/root.key"
 		say "made it in $((SECONDS - started)) s"
 	fi
-	want=$(sha256sum "$here/disk.sh" "$here"/files/* "$programs"/{criu,runc,containerd,containerd-shim-runc-v2,ctr,kubelet,bridge,host-local,loopback} "$agent" "$root/key.pub" "$dir/root.key")
+	want=$(sha256sum "$here/disk.sh" "$here"/files/* "$programs"/{criu,runc,runc-supercargo,containerd,containerd-shim-runc-v2,ctr,kubelet,bridge,host-local,loopback} "$agent" "$root/key.pub" "$dir/root.key")
 	[[ ! -e $dir/disk.key || $(<"$dir/disk.key") != "$want" || ! -e $dir/disk.img ]] || return 0
 	started=$SECONDS
 	"$here/disk.sh" "$dir/root" "$programs" "$agent" "$root/key" "$dir/disk.img"

@@ -63,13 +63,6 @@ func (b *bench) guarded() {
 		if err := try(); err == nil {
 			return "the administrator, who is none of ours, writes a status"
 		}
-		restored := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "probe-of-policy-2"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: v1alpha1.GroupName + "/checkpoint:1"}}},
-		}
-		if err := b.Create(ctx, restored, client.DryRunAll); err == nil {
-			return "the administrator makes a pod from a checkpoint"
-		}
 		return ""
 	})
 }
@@ -113,64 +106,4 @@ func TestOthersGiveTheAgentsNoOrders(t *testing.T) {
 	if err := b.as(attacker).Patch(b.Context(), m.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll); err != nil {
 		t.Errorf("a Migration itself cannot be changed any more: %v", err)
 	}
-}
-
-// TestOnlyTheDeschedulerMakesPodsFromCheckpoints simulates a user who may create pods in a namespace, and
-// names the checkpoint of a pod in another namespace.
-func TestOnlyTheDeschedulerMakesPodsFromCheckpoints(t *testing.T) {
-	b := newBench(t)
-	running := b.pod("running")
-	b.guarded()
-	const policy = "supercargo-checkpoint-images"
-	image := v1alpha1.GroupName + "/checkpoint:0c5e0000-0000-0000-0000-000000000000"
-	pods := 0
-	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
-		pods++
-		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: fmt.Sprintf("pod-%d", pods)},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.test/work:1"}}},
-		}
-		change(&p.Spec)
-		return p
-	}
-	main := func(image string) func(*corev1.PodSpec) {
-		return func(s *corev1.PodSpec) { s.Containers[0].Image = image }
-	}
-	for _, tc := range []struct {
-		name, user string
-		change     func(*corev1.PodSpec)
-		refusedBy  string
-	}{
-		{"the descheduler's", descheduler, main(image), ""},
-		{"somebody's", attacker, main(image), policy},
-		{"somebody's by digest", attacker, main(v1alpha1.GroupName + "/checkpoint@sha256:" + strings.Repeat("a", 64)), policy},
-		{"somebody's without a tag", attacker, main(v1alpha1.GroupName + "/checkpoint"), policy},
-		{"somebody's by ID", attacker, main("sha256:" + strings.Repeat("a", 64)), policy},
-		{"somebody's by bare ID", attacker, main(strings.Repeat("a", 64)), policy},
-		{"somebody's init container", attacker, func(s *corev1.PodSpec) {
-			s.InitContainers = []corev1.Container{{Name: "init", Image: image}}
-		}, policy},
-		{"somebody's second container", attacker, func(s *corev1.PodSpec) {
-			s.Containers = append(s.Containers, corev1.Container{Name: "more", Image: image})
-		}, policy},
-		{"any other image", attacker, main("example.test/work:1"), ""},
-		{"another image with a digest", attacker, main("example.test/work@sha256:" + strings.Repeat("a", 64)), ""},
-		{"an image with a similar name", attacker, main("example.test/" + v1alpha1.GroupName + "/checkpoint:1"), ""},
-		{"another image of ours", attacker, main(v1alpha1.GroupName + "/checkpoint-viewer:1"), ""},
-	} {
-		b.refused("make "+tc.name, tc.refusedBy, b.as(tc.user).Create(b.Context(), pod(tc.change), client.DryRunAll))
-	}
-	b.refused("give a pod that runs the image", policy,
-		b.as(attacker).Patch(b.Context(), running.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"main","image":"`+image+`"}]}}`)), client.DryRunAll))
-	debugged := running.DeepCopy()
-	debugged.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-		Name: "debug", Image: image, ImagePullPolicy: corev1.PullNever, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-	}}}
-	b.refused("debug a pod with the image", policy, b.as(attacker).SubResource("ephemeralcontainers").Update(b.Context(), debugged, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}}))
-	// Once it exists, its owner and other clients still write its labels and finalizers.
-	restored := pod(main(image))
-	if err := b.as(descheduler).Create(b.Context(), restored); err != nil {
-		t.Fatal(err)
-	}
-	b.refused("label a restored pod", "", b.as(attacker).Patch(b.Context(), restored, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/fleet"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
@@ -175,7 +176,6 @@ func (b *bench) migration(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v
 			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(5 * time.Minute)), SourceNode: pod.Spec.NodeName, PodUID: string(pod.UID), Container: "main",
 			ContainerID: strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://"),
 			BaseImage:   pod.Spec.Containers[0].Image, Backend: backend, RestoredPod: pod.Name + "-m",
-			Image: "checkpoint.supercargo.dev/" + b.namespace + "/" + pod.Name + ":" + string(m.UID),
 		}
 		s.Order = v1alpha1.OrderPrepare
 	})
@@ -197,10 +197,15 @@ func (b *bench) order(m *v1alpha1.Migration, order v1alpha1.MigrationOrder) {
 	b.write(m, func(s *v1alpha1.MigrationStatus) { s.Order = order })
 }
 
-func (b *bench) reserve(m *v1alpha1.Migration, node *cluster.Node) {
+// reserve creates the new pod, which is not bound yet, and reserves a node for it.
+func (b *bench) reserve(m *v1alpha1.Migration, pod *corev1.Pod, node *cluster.Node) {
 	b.Helper()
+	moved := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.Status.Plan.RestoredPod, Namespace: b.namespace}, Spec: *pod.Spec.DeepCopy()}
+	moved.Spec.NodeName, moved.Spec.SchedulerName = "", "nobody"
+	moved.Spec.Containers[0].Command = []string{podedit.RestoredCommand}
+	b.make(moved)
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
-		s.Reservation = &v1alpha1.MigrationReservation{Node: node.Name, PodUID: "new", Time: metav1.Now()}
+		s.Reservation = &v1alpha1.MigrationReservation{Node: node.Name, PodUID: string(moved.UID), Time: metav1.Now()}
 	})
 }
 
@@ -248,18 +253,26 @@ func (b *bench) prepare(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.Migr
 	b.Helper()
 	m := b.migration(pod, backend)
 	b.sourceSays(m, v1alpha1.SourcePrepared)
-	b.reserve(m, to)
+	b.reserve(m, pod, to)
 	b.targetSays(m, v1alpha1.TargetPrepared)
 	return m
 }
 
-// restored creates the pod that is restored from the image of a migration, and waits until it runs.
-func (b *bench) restored(m *v1alpha1.Migration, pod *corev1.Pod, to *cluster.Node) *corev1.Pod {
+// restored binds the new pod of a migration, and waits until it runs.
+func (b *bench) restored(m *v1alpha1.Migration, to *cluster.Node) *corev1.Pod {
 	b.Helper()
-	moved := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.Status.Plan.RestoredPod, Namespace: b.namespace}, Spec: *pod.Spec.DeepCopy()}
-	moved.Spec.NodeName, moved.Spec.Containers[0].Image = to.Name, m.Status.Plan.Image
-	b.make(moved)
-	return b.runs(moved)
+	return b.runs(b.bind(m, to))
+}
+
+// bind binds the new pod of a migration.
+func (b *bench) bind(m *v1alpha1.Migration, to *cluster.Node) *corev1.Pod {
+	b.Helper()
+	moved := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.Status.Plan.RestoredPod, Namespace: b.namespace}}
+	binding := &corev1.Binding{ObjectMeta: moved.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: to.Name}}
+	if err := b.SubResource("binding").Create(b.ctx(), moved, binding); err != nil {
+		b.Fatalf("bind pod %s: %v", moved.Name, err)
+	}
+	return moved
 }
 
 // handOver ends the old pod, and cleans up.
@@ -289,7 +302,7 @@ func (b *bench) move(pod *corev1.Pod, to *cluster.Node, backend v1alpha1.Migrati
 	b.order(m, v1alpha1.OrderFreeze)
 	b.targetSays(m, v1alpha1.TargetStaged)
 	report := b.sourceSays(m, v1alpha1.SourceShipped)
-	moved := b.restored(m, pod, to)
+	moved := b.restored(m, to)
 	b.Logf("moved %d MiB to %s: dump %s s, ship %s s in %d tries, %d MiB on the wire", report.DumpBytes>>20, to.Name, report.DumpSeconds, report.ShipSeconds, report.ShipTries, report.ShipBytes>>20)
 	b.handOver(m, pod)
 	return moved
@@ -301,7 +314,7 @@ func (b *bench) nothingLeft() {
 	for _, n := range b.Nodes {
 		b.eventually("nothing is left on "+n.Name, func() error {
 			var left []string
-			for _, pattern := range []string{"agent/ledger/*", "agent-work/*"} {
+			for _, pattern := range []string{"agent/ledger/*", "agent/staged/*", "agent-work/*", "restore/pods/*"} {
 				files, err := filepath.Glob(filepath.Join(n.Dir, pattern))
 				if err != nil {
 					return err

@@ -38,9 +38,9 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceContinues(t *testing.T) {
 	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
 	b.counts(pod.Name, 3)
 	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
-	// A smaller disk where containerd stores snapshots.
-	disk := filepath.Join(to.Dir, "root", "io.containerd.snapshotter.v1.overlayfs")
-	if output, err := to.Run(b.ctx(), "sh", "-c", "mount -t tmpfs -o size=8m small "+disk+" && mkdir "+disk+"/snapshots"); err != nil {
+	// A smaller disk where checkpoints are staged.
+	disk := filepath.Join(to.Dir, "agent", "staged")
+	if output, err := to.Run(b.ctx(), "sh", "-c", "mkdir -p "+disk+" && mount -t tmpfs -o size=8m small "+disk); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	t.Cleanup(func() {
@@ -122,7 +122,7 @@ func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 	pod := b.pod("counter", from, image)
 	m := b.migration(pod, v1alpha1.BackendContainerd)
 	b.sourceSays(m, v1alpha1.SourcePrepared)
-	b.reserve(m, to)
+	b.reserve(m, pod, to)
 	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != v1alpha1.MigrationReasonImageMissing {
 		t.Errorf("the target says %s: %s, want reason ImageMissing", r.Reason, r.Message)
 	}
@@ -152,7 +152,7 @@ func TestAgentsAreKilledAtEveryStep(t *testing.T) {
 			}
 			b.targetSays(m, v1alpha1.TargetStaged)
 			b.sourceSays(m, v1alpha1.SourceShipped)
-			moved := b.restored(m, pod, to)
+			moved := b.restored(m, to)
 			if err := b.Delete(b.ctx(), pod, client.GracePeriodSeconds(600)); err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestAgentThatIsStoppedLetsContainersContinue(t *testing.T) {
 	}
 	b.targetSays(m, v1alpha1.TargetStaged)
 	b.sourceSays(m, v1alpha1.SourceShipped)
-	moved := b.restored(m, pod, to)
+	moved := b.restored(m, to)
 	b.handOver(m, pod)
 	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
 		t.Error(err)
@@ -281,7 +281,7 @@ func TestContainerContinuesWhenItsMigrationIsDeleted(t *testing.T) {
 	b.nothingLeft()
 }
 
-func TestContainerdIsKilledWhileTheImageWaits(t *testing.T) {
+func TestContainerdIsKilledWhileTheCheckpointWaits(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
 	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
@@ -298,7 +298,7 @@ func TestContainerdIsKilledWhileTheImageWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	moved := b.restored(m, pod, to)
+	moved := b.restored(m, to)
 	b.handOver(m, pod)
 	if err := workload.CheckTicks(b.counts(moved.Name, 3), 1); err != nil {
 		t.Error(err)

@@ -27,7 +27,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	now := metav1.Now()
 	plan := &v1alpha1.MigrationPlan{
 		StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node.Name, PodUID: string(own.UID), Container: "main", ContainerID: id,
-		BaseImage: cluster.Images["counter"], Backend: v1alpha1.BackendContainerd, RestoredPod: own.Name + "-m", Image: "checkpoint.supercargo.dev/forged:1",
+		BaseImage: cluster.Images["counter"], Backend: v1alpha1.BackendContainerd, RestoredPod: own.Name + "-m",
 	}
 	if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonForeignContainer {
 		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, v1alpha1.MigrationReasonForeignContainer)

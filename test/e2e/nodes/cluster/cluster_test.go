@@ -69,7 +69,7 @@ func TestTheRuntimeIsToldOfItsNodeOnly(t *testing.T) {
 	config := testfile.Read(t, filepath.Join(n.Dir, "containerd.toml"))
 	for _, want := range []string{
 		`address = "` + n.ContainerdSocket + `"`, `root = "` + n.Dir + `/root"`, `sandbox = "` + PauseImage + `"`,
-		"enable_criu = true", "enable_experimental_restore_via_create = true",
+		`BinaryName = "` + n.Runtime + `"`,
 	} {
 		if !strings.Contains(string(config), want) {
 			t.Errorf("containerd's configuration lacks %s:\n%s", want, config)

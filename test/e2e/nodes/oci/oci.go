@@ -1,13 +1,10 @@
-// Package oci writes container images as archives that containerd imports: images of one program, and images
-// of a checkpoint, which containerd restores.
+// Package oci writes container images of one program as archives that containerd imports.
 package oci
 
 import (
 	"archive/tar"
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +21,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// CheckpointAnnotation on an image's manifest marks it as the checkpoint of the container of that name.
-// Runtimes restore it if a pod names the image.
-const CheckpointAnnotation = "org.criu.checkpoint.container.name"
-
-// Image is an image of one layer, either a program or a checkpoint.
+// Image is an image of one layer with a program.
 type Image struct {
 	// Name is the name of the image in pods.
 	Name string
@@ -42,15 +35,11 @@ type Image struct {
 	// Files are the other files of the image: it maps paths in the image to paths on this machine. Links are
 	// copied as files.
 	Files map[string]string
-
-	// Checkpoint is the archive of a checkpoint, as a kubelet or containerd writes it, and Container the name
-	// of its container.
-	Checkpoint, Container string
 }
 
 // WriteFile writes images to an archive. The same images produce the same bytes.
 func WriteFile(path string, images ...Image) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // checkpoints hold secrets
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -100,9 +89,6 @@ func (a *archive) image(image Image) (v1.Descriptor, error) {
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
 		Config: configured, Layers: []v1.Descriptor{layer},
 	}
-	if image.Container != "" {
-		manifest.Annotations = map[string]string{CheckpointAnnotation: image.Container}
-	}
 	described, err := a.json(v1.MediaTypeImageManifest, manifest)
 	described.Annotations = map[string]string{"io.containerd.image.name": image.Name}
 	return described, err
@@ -110,10 +96,6 @@ func (a *archive) image(image Image) (v1.Descriptor, error) {
 
 // layer writes the one layer of an image.
 func (a *archive) layer(image Image) (v1.Descriptor, v1.Image, error) {
-	if image.Checkpoint != "" {
-		layer, err := a.blobOf(image.Checkpoint)
-		return layer, v1.Image{}, err
-	}
 	program := cmp.Or(strings.TrimPrefix(image.Path, "/"), filepath.Base(image.Program))
 	files := map[string]string{program: image.Program}
 	for to, from := range image.Files {
@@ -149,29 +131,6 @@ func (a *archive) json(mediaType string, value any) (v1.Descriptor, error) {
 func (a *archive) blob(mediaType string, content []byte) (v1.Descriptor, error) {
 	d := digest.FromBytes(content)
 	return v1.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(content))}, a.file("blobs/sha256/"+d.Encoded(), content)
-}
-
-// blobOf writes a file as a layer. It reads the file twice and never holds it in memory.
-func (a *archive) blobOf(path string) (v1.Descriptor, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return v1.Descriptor{}, err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	size, err := io.Copy(hash, f)
-	if err != nil {
-		return v1.Descriptor{}, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return v1.Descriptor{}, err
-	}
-	sum := hex.EncodeToString(hash.Sum(nil))
-	if err := a.tar.WriteHeader(&tar.Header{Name: "blobs/sha256/" + sum, Mode: 0o600, Size: size}); err != nil {
-		return v1.Descriptor{}, err
-	}
-	_, err = io.Copy(a.tar, f)
-	return v1.Descriptor{MediaType: v1.MediaTypeImageLayer, Digest: digest.NewDigestFromEncoded(digest.SHA256, sum), Size: size}, err
 }
 
 func (a *archive) file(name string, content []byte) error {

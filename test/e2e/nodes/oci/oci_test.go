@@ -119,17 +119,6 @@ func TestAnImageHoldsFilesBesideItsProgram(t *testing.T) {
 	}
 }
 
-func TestAnImageOfACheckpointSaysOfWhichContainer(t *testing.T) {
-	_, files := write(t, Image{Name: "localhost/moved:1", Checkpoint: file(t, "checkpoint.tar", "pages"), Container: "main"})
-	_, manifest, config, layer := first(t, files)
-	if got := manifest.Annotations[CheckpointAnnotation]; got != "main" {
-		t.Errorf("the checkpoint is said to be of container %q, want main", got)
-	}
-	if string(layer) != "pages" || config.RootFS.DiffIDs[0] != manifest.Layers[0].Digest {
-		t.Errorf("the layer is %q with digest %s, want the checkpoint as it is", layer, config.RootFS.DiffIDs)
-	}
-}
-
 func TestTheSameImagesGiveTheSameBytes(t *testing.T) {
 	images := []Image{
 		{Name: "a", Program: file(t, "a", "program a")},
@@ -146,8 +135,5 @@ func TestAMissingFileIsNamedWithItsImage(t *testing.T) {
 	err := Write(io.Discard, Image{Name: "localhost/none:1", Program: filepath.Join(t.TempDir(), "none")})
 	if !errors.Is(err, fs.ErrNotExist) || !bytes.Contains([]byte(err.Error()), []byte("localhost/none:1")) {
 		t.Errorf("err = %v, want one that names the image and the file", err)
-	}
-	if err := Write(io.Discard, Image{Name: "x", Checkpoint: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("err = %v, want fs.ErrNotExist", err)
 	}
 }
