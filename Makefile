@@ -50,7 +50,7 @@ BIN      := bin
 DIST     := dist
 TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
-BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter node-agent supercargo
+BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter node-agent runc-supercargo supercargo
 LOCAL    := supercargo-lab# for people's computers: it has no image
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own

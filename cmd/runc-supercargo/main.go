@@ -1,5 +1,9 @@
 // Command runc-supercargo is the container runtime that containerd starts in place of runc on nodes to which containers
-// move with their state. It is runc for every container but those; see package ociruntime.
+// move with their state. It is runc for every container but those; see package ociruntime. With
+//
+//	runc-supercargo supercargo-install FOLDER
+//
+// it copies itself into a folder of the node.
 package main
 
 import (
@@ -20,6 +24,9 @@ func run() error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if len(os.Args) == 3 && os.Args[1] == ociruntime.InstallCommand {
+		return ociruntime.Install(program, os.Args[2])
 	}
 	config, err := ociruntime.Load(program)
 	if err != nil { // containers that are not restored start as ever

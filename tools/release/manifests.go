@@ -50,7 +50,7 @@ func (o *options) manifests(digests map[string]string) error {
 // runs maps the parts of the chart to the programs of their images.
 var runs = map[string]string{
 	"autoscaler": "autoscaler", "descheduler": "descheduler", "evictions": "descheduler", "nodeAgent": "node-agent", "nodeMeter": "node-agent",
-	"metricsAdapter": "metrics-adapter", "dashboard": "supercargo",
+	"nodeRuntime": "runc-supercargo", "metricsAdapter": "metrics-adapter", "dashboard": "supercargo",
 }
 
 // schedulerDigests begins the line of the chart's values that has the digest of kube-scheduler for each version of

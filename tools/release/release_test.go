@@ -34,7 +34,7 @@ const version = "v9.8.7"
 const laterScheduler = "kube-scheduler-kubernetes1.36"
 
 // inClusters lists the programs that have images.
-var inClusters = []string{"kube-scheduler", "autoscaler", "descheduler", "metrics-adapter", "node-agent"}
+var inClusters = []string{"kube-scheduler", "autoscaler", "descheduler", "metrics-adapter", "node-agent", "runc-supercargo"}
 
 // binaries builds stand-ins for the real binaries, which take long to build: the same small program under
 // their names, for several systems.

@@ -233,5 +233,8 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 	can.Runtime = "containerd://" + version
 	can.Backends = append(can.Backends, v1alpha1.BackendContainerd)
 	can.Restore, err = n.containerd.Restores(ctx)
+	if err == nil && !can.Restore {
+		n.Log.Info("The node restores no containers: its containerd does not start " + containerd.RuntimeName + " in place of runc")
+	}
 	return can, err
 }
