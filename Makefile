@@ -176,7 +176,7 @@ EXAMPLE_DUMP := cmd/supercargo/cli/testdata/dump.json
 demo: ## Build everything and show Supercargo at work on this machine; first the bill of an example cluster.
 	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(BIN)/supercargo
 	$(BIN)/supercargo audit -f $(EXAMPLE_DUMP)
-	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(filter-out supercargo,$(BINARIES)) $(LOCAL) $(CHILDREN))
+	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(filter-out supercargo runc-supercargo,$(BINARIES)) $(LOCAL) $(CHILDREN))
 	$(BIN)/supercargo demo
 
 ##@ Test

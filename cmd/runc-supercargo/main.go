@@ -29,7 +29,7 @@ func run() error {
 		return ociruntime.Install(program, os.Args[2])
 	}
 	config, err := ociruntime.Load(program)
-	if err != nil { // containers that are not restored start as ever
+	if err != nil { // containers that are not restored start as usual
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return config.Run(os.Args[1:])

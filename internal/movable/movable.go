@@ -150,7 +150,7 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 				want.Image, got.Image, v1alpha1.LabelMigration)
 		}
 		if !slices.Equal(got.Command, want.Command) {
-			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, without which it could start anew: exempt pods with the label %s from the webhook or policy that does so",
+			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, without which it could start from the beginning: exempt pods with the label %s from the webhook or policy that does so",
 				v1alpha1.LabelMigration)
 		}
 	}

@@ -234,7 +234,7 @@ func aboutTheNewPod(t *testing.T) []sentences.Case {
 			admitted(nil, func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }), admitted(nil, func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })},
 		{"admission sets imagePullPolicy to %s, so the new pod would depend on a registry while the old one is frozen: ", pulled, mirrored},
 		{"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", pulled, mirrored},
-		{"admission changes the command of the new pod, without which it could start anew: exempt pods with the label %s from the webhook or policy that does so", commanded, pulled},
+		{"admission changes the command of the new pod, without which it could start from the beginning: exempt pods with the label %s from the webhook or policy that does so", commanded, pulled},
 		{"admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so", mirrored, pulled},
 	}
 }

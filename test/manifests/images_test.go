@@ -31,7 +31,7 @@ func TestNoManifestNamesARegistryOfOthers(t *testing.T) {
 			programs[program] = true
 		}
 	}
-	if len(programs) != 6 {
+	if len(programs) != 7 {
 		t.Errorf("found images of %v", programs)
 	}
 }

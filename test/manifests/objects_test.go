@@ -78,7 +78,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/autoscaler/deployment.yaml":                   1,
 		"../../manifests/descheduler/rbac.yaml":                        8,
 		"../../manifests/descheduler/consolidation.yaml":               1,
-		"../../manifests/descheduler/policy.yaml":                      4,
+		"../../manifests/descheduler/policy.yaml":                      2,
 		"../../manifests/descheduler/deployment.yaml":                  1,
 		"../../manifests/agent/namespace.yaml":                         1,
 		"../../manifests/evictions/base/rbac.yaml":                     6,

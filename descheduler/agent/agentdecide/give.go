@@ -33,7 +33,7 @@ type GiveDecision struct {
 func ForRuntime(a Asked) GiveDecision {
 	switch {
 	case !a.Known || a.Removed:
-		return GiveDecision{Refuse: "the migration of this pod has ended: the container is not started anew"}
+		return GiveDecision{Refuse: "the migration of this pod has ended: its container does not start"}
 	case !a.Same:
 		return GiveDecision{Refuse: "the migration of this pod moves another container"}
 	case a.GivenTo != "" && a.GivenTo != a.ID:

@@ -79,7 +79,7 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"the staged checkpoint was lost: the node has restarted, or its files were removed from the agent's state folder", target(func(s *Target) { s.Lost = true }), target(func(*Target) {})},
 		{"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk",
 			target(func(s *Target) { s.Known, s.Prepared, s.Staged = false, false, false }), target(func(*Target) {})},
-		{"the migration of this pod has ended: the container is not started anew", asked(func(a *Asked) { a.Removed = true }), given},
+		{"the migration of this pod has ended: its container does not start", asked(func(a *Asked) { a.Removed = true }), given},
 		{"the migration of this pod moves another container", asked(func(a *Asked) { a.Same = false }), given},
 		{"container %s already continues from the checkpoint, and no checkpoint is restored twice", asked(func(a *Asked) { a.GivenTo = "another" }), asked(func(a *Asked) { a.GivenTo = "new" })},
 	}, nil)

@@ -327,8 +327,8 @@ func TestAStagedContainerDoesNotStartIfNoAgentAnswers(t *testing.T) {
 	p.wantCalls()
 }
 
-// TestRuncEndsWithTheProgram: containerd kills the program when the kubelet no longer waits. A restore that went on could
-// start a container that Kubernetes has given up.
+// TestRuncEndsWithTheProgram: containerd kills the program when the kubelet no longer waits. A restore that continued could
+// start a container that Kubernetes has abandoned.
 func TestRuncEndsWithTheProgram(t *testing.T) {
 	p := newPlace(t, "container")
 	p.expect("uid-1")
@@ -352,7 +352,7 @@ func TestRuncEndsWithTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(lines); err != nil { // the end of the output is that of runc
-		t.Errorf("runc goes on: %v", err)
+		t.Errorf("runc continues: %v", err)
 	}
 	_ = cmd.Wait() // it was killed
 	if p.marked() {

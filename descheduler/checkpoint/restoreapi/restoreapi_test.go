@@ -115,7 +115,7 @@ func TestARuntimeWaitsNoLongerThanItMay(t *testing.T) {
 		gaveUp := make(chan struct{})
 		serve(t, f, func(ctx context.Context, _ Request) (Answer, error) {
 			cancel()
-			<-ctx.Done() // it learns that the runtime has given up
+			<-ctx.Done() // it learns that the runtime no longer waits
 			close(gaveUp)
 			return Answer{}, ctx.Err()
 		})
@@ -214,7 +214,7 @@ func TestAFolderThatOthersCanEnterListsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.Any() {
-		t.Error("a list that others can write is believed")
+		t.Error("a list that others can write is used")
 	}
 	if f.Make() == nil {
 		t.Error("the agent uses a folder that others can enter")

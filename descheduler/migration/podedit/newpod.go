@@ -124,7 +124,7 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 }
 
 // RestoredCommand is the command of a container that is restored. There is no such program: the processes come from the
-// checkpoint, and a node that does not restore it cannot start the work anew beside the frozen old pod.
+// checkpoint, and a node that does not restore it cannot start the work again beside the frozen old pod.
 const RestoredCommand = "/" + v1alpha1.GroupName + "/restored-from-a-checkpoint"
 
 // command is how a container was started before it was restored.

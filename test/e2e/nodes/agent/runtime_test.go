@@ -63,8 +63,8 @@ func TestPodsStartWithoutTheAgentAndTheMovedPodWaitsForIt(t *testing.T) {
 	}
 }
 
-// TestAMovedPodNeverStartsAnew binds the new pod on a node that no longer expects it, as after a restart of the node.
-func TestAMovedPodNeverStartsAnew(t *testing.T) {
+// TestAMovedPodNeverStartsFromTheBeginning binds the new pod on a node that no longer expects it, as after a restart of the node.
+func TestAMovedPodNeverStartsFromTheBeginning(t *testing.T) {
 	b := newBench(t)
 	from, to := b.Nodes[0], b.Nodes[1]
 	pod, m := b.shipped(from, to)

@@ -63,7 +63,11 @@ func (n *Node) installRuntime() error {
 	if err != nil {
 		return fmt.Errorf("install the runtime of node %s: %w", n.Name, err)
 	}
-	config, err := json.Marshal(map[string]string{"runc": program("runc"), "folder": n.RestoreDir})
+	settings := map[string]string{"runc": program("runc"), "folder": n.RestoreDir}
+	if n.cluster.bare {
+		delete(settings, "folder") // the manifests have the default
+	}
+	config, err := json.Marshal(settings)
 	if err == nil {
 		err = writeFile(n.Runtime+".json", config)
 	}
