@@ -74,7 +74,7 @@ func apply(t *testing.T, dir string, layer []byte) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing was written to it
 	return applyChanges(bytes.NewReader(layer), root)
 }
 

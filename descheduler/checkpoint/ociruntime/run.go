@@ -207,7 +207,7 @@ func fill(rootfs, changes string) error {
 	if err != nil {
 		return fmt.Errorf("open the root of the container: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing was written to the folder itself
 	return applyChanges(bufio.NewReaderSize(layer, 256<<10), root)
 }
 

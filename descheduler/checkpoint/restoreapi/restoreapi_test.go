@@ -136,7 +136,7 @@ func TestAnOldRuntimeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }() // the answer is complete
 	var a Answer
 	if err := errors.Join(write(connection, Request{Version: Version + 1}), read(connection, &a)); err != nil || !strings.Contains(a.Refused, "update the runtime") {
 		t.Errorf("the answer is %+v, %v", a, err)

@@ -70,7 +70,7 @@ func (f Folder) listen(ctx context.Context) (*net.UnixListener, error) {
 }
 
 func serveOne(ctx context.Context, connection *net.UnixConn, answer func(context.Context, Request) (Answer, error)) error {
-	defer connection.Close()
+	defer func() { _ = connection.Close() }() // the answer is complete, or its error is known
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
