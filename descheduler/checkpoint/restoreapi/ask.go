@@ -32,7 +32,7 @@ func (f Folder) askOnce(ctx context.Context, r Request) (answer Answer, err erro
 	if err != nil {
 		return Answer{}, err
 	}
-	defer func() { _ = connection.Close() }() // the answer is complete, or its error is known
+	defer func() { _ = connection.Close() }()                         // the answer is complete, or its error is known
 	defer context.AfterFunc(ctx, func() { _ = connection.Close() })() // ends a read
 	if err := write(connection, r); err != nil {
 		return Answer{}, err
