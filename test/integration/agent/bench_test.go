@@ -100,7 +100,7 @@ func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.Mig
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
 		s.Plan = &v1alpha1.MigrationPlan{
 			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(b.deadline)), SourceNode: node, PodUID: string(pod.UID), Container: "main",
-			BaseImage: "example.test/work:1", Backend: backend, RestoredPod: pod.Name + "-m", Image: "checkpoint.test/" + pod.Name + ":1",
+			BaseImage: "example.test/work:1", Backend: backend, RestoredPod: pod.Name + "-m",
 		}
 		s.Order = v1alpha1.OrderPrepare
 	})
