@@ -43,8 +43,8 @@ func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
 			t.Error(err)
 		}
 		info := node.Status.NodeInfo
-		if info.ContainerRuntimeVersion != "containerd://2.3.7" || info.KubeletVersion != "v1.35.4" {
-			t.Errorf("node %s runs %s and kubelet %s, want containerd://2.3.7 and v1.35.4",
+		if info.ContainerRuntimeVersion != "containerd://2.4.2" || info.KubeletVersion != "v1.35.4" {
+			t.Errorf("node %s runs %s and kubelet %s, want containerd://2.4.2 and v1.35.4",
 				n.Name, info.ContainerRuntimeVersion, info.KubeletVersion)
 		}
 		host, err := n.Run(s.Context(), "uname", "-n")
