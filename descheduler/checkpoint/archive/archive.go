@@ -177,7 +177,7 @@ func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
 		case x.source.err != nil:
 			return 0, x.source.err
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-			return 0, checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of the container runtime", err)
+			return 0, checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "unpack a checkpoint: %v: free space on the disk of --state-dir of the node agent", err)
 		case checkpoint.AsFailure(err) != nil:
 			return 0, err
 		case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrFieldTooLong):

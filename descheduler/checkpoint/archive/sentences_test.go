@@ -49,6 +49,6 @@ func TestEachSentenceAboutAnArchiveIsSaidWhereItIsTrueAndNotWhereItIsNot(t *test
 		{"%.100q is neither a regular file nor a folder", with(entry{header: tar.Header{Name: "checkpoint/d", Typeflag: tar.TypeChar}}), with(entry{header: tar.Header{Name: "checkpoint/d", Typeflag: tar.TypeDir}})},
 		{"the checkpoint is larger than %d bytes, the maximum for an image on this node", of(packed, size-1), of(packed, size)},
 	}, map[string]string{
-		"unpack a checkpoint: %v: free space on the disk of the container runtime": "it needs a full disk",
+		"unpack a checkpoint: %v: free space on the disk of --state-dir of the node agent": "it needs a full disk",
 	})
 }
