@@ -160,7 +160,8 @@ func removeTarget(b *bench, m *v1alpha1.Migration) {
 
 func deleteNewPod(b *bench, m *v1alpha1.Migration) {
 	b.Helper()
-	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: m.Status.Plan.RestoredPod}}); err != nil {
+	// Without a grace period, in which the Migration would say NewPodDeleted.
+	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: m.Status.Plan.RestoredPod}}, client.GracePeriodSeconds(0)); err != nil {
 		b.Fatal(err)
 	}
 }
