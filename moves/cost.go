@@ -250,7 +250,8 @@ func (t *trial) leave() time.Duration {
 }
 
 // leastShares returns a lower bound in micro-dollars on the price of machines for the pods without room: all pods together
-// pay for their requests, for as long as they run.
+// pay for their requests, for as long as they run, and for the time by which the move delays them. Where pods depend on
+// others, the buyer may find room on nodes for some, whose delay may be cheaper there: it is not counted.
 func (t *trial) leastShares(s *onSale) int64 {
 	if len(t.left) == 0 {
 		return 0
@@ -258,7 +259,11 @@ func (t *trial) leastShares(s *onSale) int64 {
 	var cpu, memory float64
 	for i := range t.left {
 		p := &t.left[i]
-		hours := t.until(p).Hours()
+		paid := t.until(p)
+		if t.rules.tracker == nil {
+			paid += t.lost(p)
+		}
+		hours := paid.Hours()
 		cpu += float64(float64(p.Size.MilliCPU) * hours)
 		memory += float64(float64(p.Size.MemoryBytes) * hours)
 	}

@@ -207,6 +207,14 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 	}
 	s.Flavors = []cluster.Flavor{arm(flavor("arm", 6, 6, 1)), flavor("dear", 6, 6, 1000)}
 	Exchange(s, few, never)
+	// Nor is it called if a machine costs too much with the work that is repeated on it: in the five hours that a job still
+	// runs, the machine would save 200 dollars, and 15 hours are repeated at 20 dollars.
+	for i := range s.Nodes {
+		s.Nodes[i].Pods[0] = ran(lasting(job(s.Nodes[i].Pods[0].Name, 6, 6), 5*time.Hour), 15*time.Hour)
+	}
+	s.Flavors = []cluster.Flavor{flavor("small", 6, 6, 20)}
+	few.Method = cluster.Evict
+	Exchange(s, few, never)
 	// Nor is it called if nothing may be bought.
 	s.Flavors, s.MaxNodes = []cluster.Flavor{flavor("small", 6, 6, 20)}, 40
 	Exchange(s, day, never)

@@ -181,14 +181,7 @@ func (x *exchanger) purchase(t *trial) []machine {
 	if x.sale == nil {
 		x.sale = newOnSale(x.flavors())
 	}
-	without := t.account(nil)
-	pays := func(least int64) bool {
-		return account{saves: without.saves - least, costs: without.costs, paid: without.paid}.pays(x.c.Margin)
-	}
-	if !pays(t.leastShares(x.sale)) {
-		return nil
-	}
-	if least, possible := t.leastMachine(x.sale); !possible || !pays(least) {
+	if !x.mayPay(t) {
 		return nil
 	}
 	a := x.ask(t, x.sale.flavors)
@@ -196,6 +189,20 @@ func (x *exchanger) purchase(t *trial) []machine {
 		return nil
 	}
 	return x.check(t, a, x.sale.flavors)
+}
+
+// mayPay reports whether the trial could pay with some machines for the pods without room. If it could not, the search for
+// them, which is the expensive part, is not needed.
+func (x *exchanger) mayPay(t *trial) bool {
+	without := t.account(nil)
+	pays := func(least int64) bool {
+		return account{saves: without.saves - least, costs: without.costs, paid: without.paid}.pays(x.c.Margin)
+	}
+	if !pays(t.leastShares(x.sale)) {
+		return false
+	}
+	least, possible := t.leastMachine(x.sale)
+	return possible && pays(least)
 }
 
 // flavors returns the flavors that can still be bought.
