@@ -509,8 +509,8 @@ const (
 	// node's agent can take and restore, as JSON.
 	AnnotationCapability = GroupName + "/checkpoint-capability"
 
-	// AnnotationBaseImage is an annotation of a restored pod. It contains the image from which
-	// its container was originally created.
+	// AnnotationBaseImage is an annotation of a pod that a Migration created. It contains the image
+	// of its container, and nothing reads the value.
 	AnnotationBaseImage = GroupName + "/base-image"
 
 	// AnnotationCommand is an annotation of a restored pod. It contains the command and the

@@ -105,9 +105,6 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 	}
 	c := &spec.Containers[0]
 	if plan.Backend == v1alpha1.BackendRestart {
-		if c.Image != plan.BaseImage { // an earlier release restored it
-			c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullIfNotPresent
-		}
 		if was, ok := commandOf(source); ok {
 			c.Command, c.Args, c.ImagePullPolicy = was.Command, was.Args, corev1.PullIfNotPresent
 		}

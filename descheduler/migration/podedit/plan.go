@@ -27,7 +27,7 @@ func NewPlan(in movable.Input, v movable.Verdict, uid types.UID, now time.Time, 
 		PodUID:      string(pod.UID),
 		Container:   pod.Spec.Containers[0].Name,
 		ContainerID: ContainerID(pod),
-		BaseImage:   BaseImage(pod),
+		BaseImage:   pod.Spec.Containers[0].Image, // annotation base-image is no source: whoever creates the pod may write it
 		Backend:     v.Backend,
 		RestoredPod: newName(pod, uid),
 		Owner:       metav1.GetControllerOf(pod),
@@ -51,17 +51,6 @@ func newName(pod *corev1.Pod, uid types.UID) string {
 		base = strings.TrimRight(base[:longest-len(mark)], "-.")
 	}
 	return base + mark
-}
-
-// BaseImage returns the image from which the pod's container was first created.
-func BaseImage(pod *corev1.Pod) string {
-	if image := pod.Annotations[v1alpha1.AnnotationBaseImage]; image != "" {
-		return image
-	}
-	if len(pod.Spec.Containers) == 0 {
-		return ""
-	}
-	return pod.Spec.Containers[0].Image
 }
 
 // ContainerID returns the ID of the pod's container without the runtime's prefix, or "" if it is not set.
