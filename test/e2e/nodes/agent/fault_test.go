@@ -59,11 +59,13 @@ func TestDiskFullOnTheTargetIsReportedAndTheSourceContinues(t *testing.T) {
 }
 
 // run runs a shell command on a node.
-func (b *bench) run(node *cluster.Node, command string) {
+func (b *bench) run(node *cluster.Node, command string) string {
 	b.Helper()
-	if output, err := node.Run(b.ctx(), "sh", "-c", command); err != nil {
+	output, err := node.Run(b.ctx(), "sh", "-c", command)
+	if err != nil {
 		b.Fatalf("%s: %v: %s", command, err, output)
 	}
+	return string(output)
 }
 
 func TestDiskFullOnTheSourceIsReportedAndTheSourceContinues(t *testing.T) {

@@ -3,11 +3,15 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
@@ -62,4 +66,75 @@ func (b *bench) forge(pod string, plan *v1alpha1.MigrationPlan, more func(*v1alp
 		}
 	})
 	return m
+}
+
+// TestAPodReachesNoCheckpointOfAnother simulates tenants who may create pods on a node where a checkpoint of another
+// pod is staged, and who know the UIDs of its Migration and its new pod.
+func TestAPodReachesNoCheckpointOfAnother(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	before := b.stores(to)
+	pod, m := b.shipped(from, to)
+	if after := b.stores(to); after != before {
+		t.Errorf("containerd has %s with a staged checkpoint, and had %s before: a pod could name it", after, before)
+	}
+	uid := m.Status.Reservation.PodUID
+	claims := map[string]string{
+		"io.kubernetes.cri.sandbox-uid": uid, "io.kubernetes.cri.container-name": "main", "io.kubernetes.pod.uid": uid,
+		v1alpha1.AnnotationMigrationName: m.Name, v1alpha1.AnnotationBaseImage: v1alpha1.GroupName + "/checkpoint:" + string(m.UID),
+	}
+	started := time.Now()
+	liar := b.bound("liar", to, cluster.Images["counter"], func(p *corev1.Pod) {
+		p.Annotations, p.Labels = claims, map[string]string{v1alpha1.LabelMigration: string(m.UID), "io.kubernetes.pod.uid": uid}
+	})
+	if ticks := b.counts(b.runs(liar).Name, 2); ticks[0].Value != 1 || ticks[0].At.Before(started) {
+		t.Errorf("the first value of a pod that claims to be another is %v", ticks[0])
+	}
+	for name, image := range map[string]string{
+		"by-name": v1alpha1.GroupName + "/checkpoint:" + string(m.UID), "by-uid": string(m.UID), "by-digest": strings.TrimPrefix(m.Status.Target.Digest, "xxh64:"),
+	} {
+		guess := b.bound(name, to, image, nil)
+		b.eventually("pod "+name+" is refused", func() error {
+			if err := b.Get(b.ctx(), client.ObjectKeyFromObject(guess), guess); err != nil {
+				return err
+			}
+			s := guess.Status.ContainerStatuses
+			if len(s) != 1 || s[0].State.Waiting == nil || !slices.Contains([]string{"ErrImageNeverPull", "InvalidImageName"}, s[0].State.Waiting.Reason) {
+				return fmt.Errorf("it is %s: %+v", guess.Status.Phase, s)
+			}
+			return nil
+		})
+	}
+	moved := b.restored(m, to)
+	b.handOver(m, pod)
+	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// bound creates a pod on a node; change may be nil.
+func (b *bench) bound(name string, node *cluster.Node, image string, change func(*corev1.Pod)) *corev1.Pod {
+	b.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.namespace},
+		Spec: corev1.PodSpec{
+			NodeName: node.Name, RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)),
+			Containers: []corev1.Container{{Name: "main", Image: image, ImagePullPolicy: corev1.PullNever}},
+		},
+	}
+	if change != nil {
+		change(pod)
+	}
+	b.make(pod)
+	return pod
+}
+
+// stores returns what containerd's stores of a node contain that a pod can name.
+func (b *bench) stores(node *cluster.Node) string {
+	b.Helper()
+	var all []string
+	for _, list := range []string{"images ls -q", "content ls -q", "snapshots ls"} {
+		all = append(all, b.run(node, "ctr --address "+node.ContainerdSocket+" -n k8s.io "+list+" 2>/dev/null | sort"))
+	}
+	return strings.Join(all, "\n")
 }
