@@ -17,7 +17,8 @@
 # so that later runs take seconds.
 #
 # Environment:
-#   NODES_DIR   the directory (default: /var/tmp/supercargo-nodes)
+#   NODES_DIR         the directory (default: /var/tmp/supercargo-nodes)
+#   NODES_CONTAINERD  the nodes run this older containerd, of runtime/containerd-$NODES_CONTAINERD (default: runtime/containerd)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,6 +26,7 @@ self=$here/$(basename "${BASH_SOURCE[0]}")
 project=$(cd "$here/../.." && pwd)
 root=${NODES_DIR:-/var/tmp/supercargo-nodes}
 bin=$root/bin
+containerd=containerd${NODES_CONTAINERD:+-$NODES_CONTAINERD}
 sweeper=$project/test/e2e/nodes/cluster/sweep.sh
 export NODES_DIR=$root
 # shellcheck source=versions
@@ -49,7 +51,7 @@ install() {
 	build criu "$(printf '%s\n' "${criu_sources[@]}")" build_criu
 	build runc "$(module runc)" build_runc
 	build cni "$(module cni)" build_cni
-	build containerd "$(module containerd)" build_containerd
+	build "$containerd" "$(module "$containerd")" build_containerd
 	build kubelet "$(cat "$project/go.mod" "$project/go.sum" "$here"/kubelet/*.go)" build_kubelet
 	(build_own)
 	exec 8>&-
@@ -105,9 +107,11 @@ build() {
 }
 
 go_build() { # MODULE FLAG...: builds its tools into bin/
-	local dir=$here/runtime/$1
-	shift
-	(cd "$dir" && go build -buildvcs=false "$@" -o "$bin/" tool)
+	build_tools "$1" "$bin" "${@:2}"
+}
+
+build_tools() { # MODULE FOLDER FLAG...
+	(cd "$here/runtime/$1" && go build -buildvcs=false "${@:3}" -o "$2/" tool)
 }
 
 build_runc() {
@@ -118,9 +122,10 @@ build_runc() {
 build_cni() { CGO_ENABLED=0 go_build cni -ldflags "-s -w"; }
 
 build_containerd() {
-	local module=github.com/containerd/containerd/v2
-	CGO_ENABLED=0 go_build containerd -tags "no_btrfs no_zfs no_devmapper" \
-		-ldflags "-s -w -X $module/version.Version=$(version containerd $module)"
+	local module=github.com/containerd/containerd/v2 folder=$bin${NODES_CONTAINERD:+/$containerd}
+	mkdir -p "$folder"
+	CGO_ENABLED=0 build_tools "$containerd" "$folder" -tags "no_btrfs no_zfs no_devmapper" \
+		-ldflags "-s -w -X $module/version.Version=$(version "$containerd" $module)"
 }
 
 # kubernetes_flags VERSION: makes programs of Kubernetes report that version.

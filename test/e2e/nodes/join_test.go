@@ -34,6 +34,7 @@ func ready(node *corev1.Node) error {
 
 func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
 	s := newBench(t)
+	runtime := map[string]string{"": "containerd://2.4.2", "2.3": "containerd://2.3.7"}[os.Getenv(cluster.ContainerdVariable)]
 	for _, n := range s.Nodes {
 		node, err := s.Client().CoreV1().Nodes().Get(s.Context(), n.Name, metav1.GetOptions{})
 		if err != nil {
@@ -43,9 +44,9 @@ func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
 			t.Error(err)
 		}
 		info := node.Status.NodeInfo
-		if info.ContainerRuntimeVersion != "containerd://2.4.2" || info.KubeletVersion != "v1.35.4" {
-			t.Errorf("node %s runs %s and kubelet %s, want containerd://2.4.2 and v1.35.4",
-				n.Name, info.ContainerRuntimeVersion, info.KubeletVersion)
+		if info.ContainerRuntimeVersion != runtime || info.KubeletVersion != "v1.35.4" {
+			t.Errorf("node %s runs %s and kubelet %s, want %s and v1.35.4",
+				n.Name, info.ContainerRuntimeVersion, info.KubeletVersion, runtime)
 		}
 		host, err := n.Run(s.Context(), "uname", "-n")
 		if err != nil || string(host) != n.Name+"\n" {

@@ -11,6 +11,10 @@ import (
 	"testing"
 )
 
+// ContainerdVariable names the environment variable for the containerd of the nodes, such as "2.3": that of
+// hack/nodes/runtime/containerd-2.3. If it is empty, nodes run the newest.
+const ContainerdVariable = "NODES_CONTAINERD"
+
 // LogsVariable names the folder for the logs of clusters of failed tests. The default is logs/ in NODES_DIR.
 const LogsVariable = "NODES_LOGS"
 

@@ -105,7 +105,7 @@ func (s *space) command(path string, args []string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
 	cmd.Env = []string{
-		"PATH=" + binDir() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=" + strings.TrimPrefix(olderContainerd()+":"+binDir(), ":") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/root", "LANG=C.UTF-8",
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that it receives no Ctrl-C
@@ -181,7 +181,27 @@ func binDir() string { return nodesDir() + "/bin" }
 func ProgramPath(name string) string { return program(name) }
 
 // program implements ProgramPath.
-func program(name string) string { return binDir() + "/" + name }
+func program(name string) string {
+	if dir := olderContainerd(); dir != "" {
+		if older := dir + "/" + name; exists(older) {
+			return older
+		}
+	}
+	return binDir() + "/" + name
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// olderContainerd returns the folder with another containerd than the newest, or "" if nodes run that.
+func olderContainerd() string {
+	if version := os.Getenv(ContainerdVariable); version != "" {
+		return binDir() + "/containerd-" + version
+	}
+	return ""
+}
 
 // nodesDir returns the folder of built programs and of the state of nodes.
 func nodesDir() string {
