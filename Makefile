@@ -122,8 +122,7 @@ nightly_tests := \
 	TestContainersContinueWithoutContainerdAndKubelet \
 	TestANodeThatWasKilledJoinsAgain \
 	TestAProgramOfANodeIsKilledAndStartedAgain \
-	TestNothingIsLeftOfAClusterWhoseProcessIsEnded \
-	TestTheKubeletTakesCheckpointsToo
+	TestNothingIsLeftOfAClusterWhoseProcessIsEnded
 
 # only LIST: the regular expression of the tests in it.
 empty :=
@@ -191,7 +190,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-nodes-containerd-2.3 e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers lint-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-nodes-older-containerd e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers lint-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
 
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
@@ -288,17 +287,17 @@ e2e-openstack e2e-openstack-nightly: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST)
 	$(with_bin) hack/openstack/openstack.sh run $(call go_test,$@,-tags openstack -count 1 -parallel 3 -timeout 60m $(suite) ./test/e2e/openstack)
 
 # Where nodes leave their logs.
-e2e-nodes e2e-nodes-nightly e2e-nodes-containerd-2.3 e2e-install e2e-upgrade e2e-scheduling soak-migration chaos-nodes bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
+e2e-nodes e2e-nodes-nightly e2e-nodes-older-containerd e2e-install e2e-upgrade e2e-scheduling soak-migration chaos-nodes bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-e2e-nodes e2e-nodes-containerd-2.3: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
+e2e-nodes e2e-nodes-older-containerd: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
 e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
 e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
-e2e-nodes-containerd-2.3: export NODES_CONTAINERD = 2.3
-e2e-nodes-containerd-2.3: ## Do the tests of e2e-nodes on nodes with containerd 2.3 (Debian 12, root).
-e2e-nodes e2e-nodes-nightly e2e-nodes-containerd-2.3: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
+e2e-nodes-older-containerd: export NODES_CONTAINERD = 2.3
+e2e-nodes-older-containerd: ## Do the tests of e2e-nodes on nodes with containerd 2.3 (Debian 12, root).
+e2e-nodes e2e-nodes-nightly e2e-nodes-older-containerd: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
 	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
 
 e2e-install: $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(TOOLS)/gotestsum $(TOOLS)/helm | $(DIST) ## Install the images and the charts on a cluster that kubeadm makes on this machine, use, upgrade and remove them (Debian 12, root).
