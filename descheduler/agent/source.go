@@ -106,7 +106,7 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if err := a.ledger.Put(entry); err != nil {
 		return err
 	}
-	if err := a.backends[entry.Backend].Source.Thaw(ctx, entry.Container); err != nil {
+	if err := a.letRun(ctx, a.backends[entry.Backend].Source, entry); err != nil {
 		return err
 	}
 	a.Log.Info("The agent is shutting down: the container continues, and is frozen again when an agent runs on the node again", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
@@ -475,6 +475,9 @@ func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 }
 
 func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	if err := b.Interrupt(ctx, entry.Container, a.workDir(entry)); err != nil {
+		return err
+	}
 	return b.Kill(ctx, entry.Container)
 }
 
@@ -487,11 +490,16 @@ func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 		a.Log.Info("The Migration was deleted and its pod was not: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	}
-	if err := b.Thaw(ctx, entry.Container); err != nil {
+	if err := a.letRun(ctx, b, entry); err != nil {
 		return err
 	}
 	entry.ThawedAt, entry.FreezeNoted, entry.Dumped = a.Clock.Now(), false, false
 	return a.ledger.Put(entry)
+}
+
+// letRun thaws a container. What dumps it holds its processes too, and ends first.
+func (a *Agent) letRun(ctx context.Context, b checkpoint.Source, entry ledger.Entry) error {
+	return errors.Join(b.Interrupt(ctx, entry.Container, a.workDir(entry)), b.Thaw(ctx, entry.Container))
 }
 
 // removeSource removes the dump, and the key, which is no longer needed.
@@ -542,6 +550,9 @@ func (u unable) Dump(context.Context, checkpoint.Container, string) (int64, erro
 func (u unable) Archive(context.Context, checkpoint.Container, string, io.Writer) error {
 	return u.fail()
 }
+
+// Interrupt does nothing.
+func (u unable) Interrupt(context.Context, checkpoint.Container, string) error { return nil }
 
 // Forget does nothing.
 func (u unable) Forget(context.Context, checkpoint.Container, string) error { return nil }

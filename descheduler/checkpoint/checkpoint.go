@@ -97,6 +97,9 @@ type Source interface {
 	// Dump writes the state of a frozen container into a folder of its own, which may contain
 	// leftovers of an earlier call, and returns the size in bytes. The container stays frozen.
 	Dump(ctx context.Context, c Container, dir string) (int64, error)
+	// Interrupt ends a Dump into the folder that still runs, perhaps since before a restart of the
+	// agent. It returns when it has ended. Thaw and Kill may not have an effect before.
+	Interrupt(ctx context.Context, c Container, dir string) error
 	// Archive writes the dump in the folder as a tar. It does not need the container.
 	Archive(ctx context.Context, c Container, dir string, w io.Writer) error
 	// Forget removes what Dump made outside the folder.

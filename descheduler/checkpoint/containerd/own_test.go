@@ -3,6 +3,8 @@ package containerd
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
@@ -12,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
-	"k8s.io/utils/clock"
+	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -21,6 +23,7 @@ import (
 // node is a containerd with one running container. Unexpected calls panic.
 type node struct {
 	containersapi.ContainersClient
+	criapi.RuntimeServiceClient
 	labels  map[string]string
 	missing bool
 }
@@ -30,6 +33,30 @@ func (n *node) Get(context.Context, *containersapi.GetContainerRequest, ...grpc.
 		return nil, status.Error(codes.NotFound, "no such container")
 	}
 	return &containersapi.GetContainerResponse{Container: &containersapi.Container{ID: "id", Labels: n.labels}}, nil
+}
+
+// ContainerStatus returns that of the CRI plugin.
+func (n *node) ContainerStatus(context.Context, *criapi.ContainerStatusRequest, ...grpc.CallOption) (*criapi.ContainerStatusResponse, error) {
+	if n.missing {
+		return nil, status.Error(codes.NotFound, "no such container")
+	}
+	return &criapi.ContainerStatusResponse{
+		Status: &criapi.ContainerStatus{State: criapi.ContainerState_CONTAINER_RUNNING}, Info: map[string]string{"info": `{"pid":42}`},
+	}, nil
+}
+
+// container is the container of the node, and ownLabels are those that the kubelet gave it.
+var (
+	container = checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
+	ownLabels = map[string]string{
+		"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "work", "io.kubernetes.pod.uid": "uid", "io.kubernetes.container.name": "main",
+	}
+)
+
+// owned returns a client of a node whose container is that of the pod. Its tasks must not be asked.
+func owned() *Client {
+	n := &node{labels: ownLabels}
+	return &Client{containers: n, runtime: n}
 }
 
 // tasks are the tasks of the node. They count operations.
@@ -69,17 +96,16 @@ func (t *tasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...
 // TestContainersOfOtherPodsAreNotTouched: the ID is from the status of a Migration, which may
 // name any container of the node.
 func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
-	k := checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
-	own := map[string]string{
-		"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "work", "io.kubernetes.pod.uid": "uid", "io.kubernetes.container.name": "main",
-	}
+	k := container
 	client := func(labels map[string]string, missing bool) (*Client, *tasks) {
 		n := &node{labels: labels, missing: missing}
 		seen := &tasks{node: n}
-		return &Client{Options: Options{Clock: clock.RealClock{}}, containers: n, tasks: seen}, seen
+		return cgrouped(t, &Client{containers: n, tasks: seen, runtime: n}, version1, map[string]string{
+			"freezer/kube/pod1/id/freezer.state": "THAWED",
+		}), seen
 	}
-	for label := range own {
-		labels := maps.Clone(own)
+	for label := range ownLabels {
+		labels := maps.Clone(ownLabels)
 		labels[label] = "victim"
 		c, seen := client(labels, false)
 		if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
@@ -94,19 +120,33 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 				t.Errorf("with another %s the container is %s: %v", label, what, err)
 			}
 		}
-		if seen.touched > 0 {
-			t.Errorf("with another %s the container is touched", label)
+		if state, err := c.freezerState(); err != nil || seen.touched > 0 || state != "THAWED" {
+			t.Errorf("with another %s the container is touched: its freezer says %q (%v)", label, state, err)
 		}
 	}
-	c, seen := client(own, false)
-	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Running {
-		t.Errorf("the right container is %q, %v", state, err)
-	}
-	if err := c.Thaw(t.Context(), k); err != nil || seen.touched != 1 {
-		t.Errorf("the right container is touched %d times: %v", seen.touched, err)
+	c, _ := client(ownLabels, false)
+	for _, step := range []struct {
+		do         func(context.Context, checkpoint.Container) error
+		says, then string
+		is         checkpoint.State
+	}{
+		{c.Thaw, "thawed", "THAWED", checkpoint.Running}, {c.Freeze, "frozen", "FROZEN", checkpoint.Frozen},
+		{c.Freeze, "frozen again", "FROZEN", checkpoint.Frozen}, {c.Thaw, "thawed again", "THAWED", checkpoint.Running},
+	} {
+		done := step.do(t.Context(), k)
+		file, unread := c.freezerState()
+		if state, err := c.State(t.Context(), k); done != nil || err != nil || unread != nil || state != step.is || file != step.then {
+			t.Errorf("the right container, %s, is %q and its freezer %q: %v %v %v", step.says, state, file, done, err, unread)
+		}
 	}
 	c, _ = client(nil, true)
 	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
 		t.Errorf("a container that has gone is %q, %v", state, err)
 	}
+}
+
+// freezerState returns what the freezer of the container says.
+func (c *Client) freezerState() (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.HostRoot, "sys/fs/cgroup/freezer/kube/pod1/id/freezer.state"))
+	return string(text), err
 }

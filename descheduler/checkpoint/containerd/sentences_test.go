@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,17 +9,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/api/types/task"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/emptypb"
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
@@ -30,8 +30,9 @@ import (
 // host is a containerd of which a test sets each answer. Unexpected calls panic.
 type host struct {
 	state    task.Status
-	pauses   error
+	cgroup   string // of process 42; empty for one with a freezer
 	dumps    error
+	hangs    chan struct{} // CRIU ends when it is closed, unless it is nil
 	spec     string
 	images   []string
 	restores bool
@@ -57,11 +58,10 @@ func (h hostTasks) Get(context.Context, *tasksapi.GetRequest, ...grpc.CallOption
 	return &tasksapi.GetResponse{Process: &task.Process{Status: h.state, Pid: 42}}, nil
 }
 
-func (h hostTasks) Pause(context.Context, *tasksapi.PauseTaskRequest, ...grpc.CallOption) (*emptypb.Empty, error) {
-	return nil, h.pauses
-}
-
 func (h hostTasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...grpc.CallOption) (*tasksapi.CheckpointTaskResponse, error) {
+	if h.hangs != nil {
+		<-h.hangs
+	}
 	return nil, h.dumps
 }
 
@@ -103,12 +103,12 @@ func (s specified) Get(context.Context, *containersapi.GetContainerRequest, ...g
 // TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot has the messages of failures, which become Events of
 // the Migration.
 func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
-	k := checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
-	own := map[string]string{
-		"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "work", "io.kubernetes.pod.uid": "uid", "io.kubernetes.container.name": "main",
-	}
+	k := container
 	client := func(h *host) *Client {
-		return &Client{Options: Options{Clock: clock.RealClock{}, Proc: t.TempDir()}, containers: specified{labels: own, spec: h.spec}, tasks: hostTasks{host: h}, criImages: hostImages{host: h}, runtime: hostRuntime{host: h}}
+		if h.images == nil {
+			h.images = []string{"i"}
+		}
+		return cgrouped(t, &Client{containers: specified{labels: ownLabels, spec: h.spec}, tasks: hostTasks{host: h}, criImages: hostImages{host: h}, runtime: hostRuntime{host: h}}, cmp.Or(h.cgroup, version1), nil)
 	}
 	inspected := func(state task.Status) string {
 		_, err := client(&host{state: state, spec: `{"process":{"terminal":true}}`}).Inspect(t.Context(), k)
@@ -132,17 +132,24 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return moved("{}", map[string]string{"net/tcp": header + strings.Repeat("   0: 0100007F:1F90 0100007F:C001 01 0\n", n)})
 	}
 	none := connected(0)
-	frozen := func(state task.Status, pauses error) string {
-		return fmt.Sprint(client(&host{state: state, pauses: pauses}).Freeze(t.Context(), k))
+	frozen := func(state task.Status, cgroup string) string {
+		return fmt.Sprint(client(&host{state: state, cgroup: cgroup}).Freeze(t.Context(), k))
 	}
-	refuses := status.Error(codes.FailedPrecondition, "no freezer")
-	dumped := func(log string) string {
+	unfreezable := fmt.Sprint(client(&host{spec: "{}", cgroup: "0::/elsewhere\n"}).movable(t.Context(), k, 42))
+	dumpedBy := func(h *host, log string, clk clock.Clock) string {
 		dir := t.TempDir()
 		if log != "" {
 			testfile.Write(t, filepath.Join(dir, "dump.log"), log)
 		}
-		return fmt.Sprint(client(&host{dumps: errors.New("criu failed")}).criu(t.Context(), k, dir, dir))
+		c := client(h)
+		c.Clock = clk
+		return fmt.Sprint(c.criu(t.Context(), k, dir, dir, dir))
 	}
+	dumped := func(log string) string {
+		return dumpedBy(&host{dumps: errors.New("criu failed")}, log, clock.RealClock{})
+	}
+	hangs := make(chan struct{})
+	defer close(hangs)
 	hostRoot := t.TempDir()
 	testfile.Write(t, filepath.Join(hostRoot, RuntimeName), "")
 	if err := os.Chmod(filepath.Join(hostRoot, RuntimeName), 0o700); err != nil {
@@ -166,15 +173,17 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return fmt.Sprint(client(&host{}).Archive(t.Context(), k, dir, &strings.Builder{}))
 	}
-	sentences.Check(t, []string{"source.go", "target.go"}, []sentences.Case{
+	sentences.Check(t, []string{"source.go", "target.go", "state.go", "criu.go", "freezer.go"}, []sentences.Case{
 		{"%s is %s: only running containers can be moved", inspected(task.Status_STOPPED), inspected(task.Status_RUNNING)},
 		{"%s has a terminal, which cannot be moved: remove tty from the pod", moved(`{"process":{"terminal":true}}`, nil), none},
 		{"%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem",
 			moved(`{"root":{"readonly":true}}`, map[string]string{"root/etc": ""}), moved(`{"root":{"readonly":true}}`, map[string]string{"root/tmp/x": "", "net/tcp": header})},
 		{"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", connected(1), none},
 		{"open TCP connection", connected(1), none},
-		{"%s has ended", frozen(task.Status_STOPPED, refuses), frozen(task.Status_RUNNING, refuses)},
-		{"freeze %s: %v: check whether its cgroup has a freezer", frozen(task.Status_RUNNING, refuses), frozen(task.Status_PAUSED, refuses)},
+		{"%s cannot be frozen: %v", unfreezable, none},
+		{"%s has ended", frozen(task.Status_STOPPED, ""), frozen(task.Status_RUNNING, "0::/elsewhere\n")},
+		{"%s cannot be frozen: %v: check the freezer of its control group", frozen(task.Status_RUNNING, "0::/elsewhere\n"), frozen(task.Status_PAUSED, "0::/elsewhere\n")},
+		{"dump %s: CRIU was ended because it had written nothing for %s: %s", dumpedBy(&host{hangs: hangs}, "", &ticking{FakeClock: clocktesting.NewFakeClock(time.Time{})}), dumped("")},
 		{"dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", dumped("Error: No space left on device\n"), dumped("Error: it has a GPU\n")},
 		{"dump %s: CRIU failed: %s (%v)", dumped("Error: it has a GPU\n"), dumped("Error: No space left on device\n")},
 		{"there is no log", dumped(""), dumped("Warn: nothing\n")},

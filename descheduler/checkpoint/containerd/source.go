@@ -1,7 +1,6 @@
 package containerd
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,11 +19,7 @@ import (
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
-	"github.com/containerd/containerd/api/types/runc/options"
-	"github.com/containerd/containerd/api/types/task"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -44,8 +39,6 @@ const (
 	dumpNotes = "notes.json"
 	// maxLogBytes is the maximum size of a container log that is sent.
 	maxLogBytes = 16 << 20
-	// sigkill is the signal that cannot be caught.
-	sigkill = 9
 )
 
 var (
@@ -157,6 +150,9 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 			return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
 		}
 	}
+	if _, err := c.freezerOf(pid, k.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s cannot be frozen: %v", k, err)
+	}
 	if c.OpenConnections {
 		return nil
 	}
@@ -189,124 +185,16 @@ func (c *Client) own(ctx context.Context, k checkpoint.Container) error {
 	return nil
 }
 
-// State returns the task's state. If the container with this ID belongs to another pod, this
-// container is gone.
-func (c *Client) State(ctx context.Context, k checkpoint.Container) (checkpoint.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.own(ctx, k); err != nil {
-		if checkpoint.AsFailure(err) != nil {
-			return checkpoint.Gone, nil
-		}
-		return checkpoint.Unknown, err
-	}
-	_, state, err := c.task(ctx, k)
-	return state, err
-}
-
-func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, state checkpoint.State, err error) {
-	answer, err := c.tasks.Get(ctx, &tasksapi.GetRequest{ContainerID: k.ID})
-	if notFound(err) {
-		return 0, checkpoint.Gone, nil
-	}
-	if err != nil {
-		return 0, checkpoint.Unknown, fmt.Errorf("get the state of %s from containerd: %w", k, err)
-	}
-	process := answer.GetProcess()
-	switch process.GetStatus() {
-	case task.Status_RUNNING, task.Status_CREATED:
-		state = checkpoint.Running
-	case task.Status_PAUSED, task.Status_PAUSING:
-		state = checkpoint.Frozen
-	case task.Status_STOPPED:
-		state = checkpoint.Gone
-	}
-	return process.GetPid(), state, nil
-}
-
-// Freeze pauses the task.
-func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.own(ctx, k); err != nil {
-		return err
-	}
-	_, err := c.tasks.Pause(ctx, &tasksapi.PauseTaskRequest{ContainerID: k.ID})
-	if err != nil && passing(err) {
-		return fmt.Errorf("freeze %s: %w", k, err)
-	}
-	// Pausing a paused task is an error too.
-	switch _, state, seen := c.task(ctx, k); {
-	case seen != nil:
-		return seen
-	case state == checkpoint.Frozen:
-		return nil
-	case state == checkpoint.Gone:
-		return checkpoint.Fail(v1alpha1.MigrationReasonContainerGone, "%s has ended", k)
-	case err != nil:
-		return checkpoint.Fail(v1alpha1.MigrationReasonFreezeFailed, "freeze %s: %v: check whether its cgroup has a freezer", k, err)
-	}
-	return fmt.Errorf("freeze %s: it still runs", k)
-}
-
-// Thaw resumes the task.
-func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.own(ctx, k); err != nil {
-		return err
-	}
-	_, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID})
-	switch _, state, seen := c.task(ctx, k); {
-	case seen != nil:
-		return seen
-	case state != checkpoint.Frozen:
-		return nil
-	case err != nil:
-		return fmt.Errorf("resume %s: %w", k, err)
-	}
-	return fmt.Errorf("resume %s: it is still frozen", k)
-}
-
-// Kill sends SIGKILL to all processes while they are frozen, so that they execute no further
-// instruction, and then lets them die.
-func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.own(ctx, k); err != nil {
-		return err
-	}
-	_, err := c.tasks.Kill(ctx, &tasksapi.KillRequest{ContainerID: k.ID, Signal: sigkill, All: true})
-	if err != nil && !notFound(err) && !isCode(err, codes.FailedPrecondition) {
-		return fmt.Errorf("kill %s: %w", k, err)
-	}
-	for {
-		_, state, err := c.task(ctx, k)
-		if err != nil || state == checkpoint.Gone {
-			return err
-		}
-		if state == checkpoint.Frozen {
-			// Some versions of runc thaw what they kill. A frozen process with a pending SIGKILL
-			// does not run when it is thawed.
-			if _, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID}); err != nil && passing(err) {
-				return fmt.Errorf("thaw %s after killing it: %w", k, err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s has ended: %w", k, context.Cause(ctx))
-		case <-c.Clock.After(20 * time.Millisecond):
-		}
-	}
-}
-
 // Dump has CRIU write into the work folder, and containerd store the files that the container
 // changed.
 func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (int64, error) {
 	if err := c.own(ctx, k); err != nil {
 		return 0, err
 	}
-	images, work := filepath.Join(dir, archive.Checkpoint), filepath.Join(dir, "work")
+	images, work := filepath.Join(dir, archive.Checkpoint), workOf(dir)
+	if err := c.interrupt(ctx, dir); err != nil {
+		return 0, err
+	}
 	err := os.RemoveAll(dir)
 	for _, folder := range []string{dir, images, work} {
 		if err == nil {
@@ -327,7 +215,7 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 	if err := describe(dir, k, info.GetContainer(), seen.GetStatus(), c.Clock.Now()); err != nil {
 		return 0, err
 	}
-	if err := c.criu(ctx, k, images, work); err != nil {
+	if err := c.criu(ctx, k, dir, images, work); err != nil {
 		return 0, err
 	}
 	var n notes
@@ -388,45 +276,6 @@ func describe(dir string, k checkpoint.Container, info *containersapi.Container,
 		}
 	}
 	return nil
-}
-
-// criu dumps the processes.
-func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work string) error {
-	value, err := proto.Marshal(&options.CheckpointOptions{ImagePath: images, WorkPath: work, FileLocks: true})
-	if err != nil {
-		return fmt.Errorf("dump %s: %w", k, err)
-	}
-	_, err = c.tasks.Checkpoint(ctx, &tasksapi.CheckpointTaskRequest{
-		ContainerID: k.ID,
-		Options:     &anypb.Any{TypeUrl: string((&options.CheckpointOptions{}).ProtoReflect().Descriptor().FullName()), Value: value},
-	})
-	if err == nil || passing(err) {
-		return wrap(err, "dump %s", k)
-	}
-	why := complaints(filepath.Join(work, "dump.log"))
-	if strings.Contains(why, "No space left") {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", k)
-	}
-	return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "dump %s: CRIU failed: %s (%v)", k, why, err)
-}
-
-// complaints returns the errors in a log of CRIU.
-func complaints(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return "there is no log"
-	}
-	defer f.Close()
-	var found []string
-	for lines := bufio.NewScanner(f); lines.Scan() && len(found) < 4; {
-		if line := lines.Text(); strings.Contains(line, "Error") {
-			found = append(found, line)
-		}
-	}
-	if len(found) == 0 {
-		return "its log has no error"
-	}
-	return strings.Join(found, "; ")
 }
 
 // written has containerd make a tar of the files that the container changed. It is small for most

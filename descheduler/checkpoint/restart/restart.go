@@ -66,6 +66,9 @@ func (Source) Freeze(context.Context, checkpoint.Container) error { return nil }
 // Thaw does nothing, because nothing was frozen.
 func (Source) Thaw(context.Context, checkpoint.Container) error { return nil }
 
+// Interrupt does nothing: nothing is dumped.
+func (Source) Interrupt(context.Context, checkpoint.Container, string) error { return nil }
+
 // Kill does nothing, because the kubelet kills the container.
 func (Source) Kill(context.Context, checkpoint.Container) error { return nil }
 

@@ -149,6 +149,9 @@ func (b *Backend) Freeze(ctx context.Context, c checkpoint.Container) error {
 	return b.mark("frozen", c.PodUID, nil)
 }
 
+// Interrupt does nothing: a dump ends with its context, or with the agent.
+func (b *Backend) Interrupt(context.Context, checkpoint.Container, string) error { return nil }
+
 // Thaw takes the modelled time.
 func (b *Backend) Thaw(ctx context.Context, c checkpoint.Container) error {
 	if err := b.wait(ctx, b.model.Freeze); err != nil {
