@@ -3,13 +3,17 @@
 package agent
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
 // TestContainerContinuesAfterContainerdWasKilledWhileItWasFrozen rolls a move back after containerd has read the
@@ -54,4 +58,69 @@ func (b *bench) same(pod *corev1.Pod) {
 	if is.ContainerID != was.ContainerID || is.RestartCount != was.RestartCount || is.State.Running == nil {
 		b.Errorf("the pod has container %+v, had %+v", is, was)
 	}
+}
+
+// TestACRIUThatHangsDoesNotKeepItsContainerFrozen stops CRIU while it writes the memory of a container.
+func TestACRIUThatHangsDoesNotKeepItsContainerFrozen(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		then func(*bench, *v1alpha1.Migration, *cluster.Node)
+	}{
+		{"it is ended after a while", func(b *bench, m *v1alpha1.Migration, _ *cluster.Node) {
+			if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != v1alpha1.MigrationReasonDumpFailed || !strings.Contains(r.Message, "written nothing") {
+				b.Errorf("the source says %s: %s, want reason DumpFailed and that CRIU has written nothing", r.Reason, r.Message)
+			}
+		}},
+		{"the move is cancelled", func(*bench, *v1alpha1.Migration, *cluster.Node) {}},
+		{"the agent is killed and the move is cancelled", func(b *bench, m *v1alpha1.Migration, from *cluster.Node) {
+			if err := b.Agents[from.Name].Kill(b.ctx()); err != nil {
+				b.Fatal(err)
+			}
+			b.order(m, v1alpha1.OrderThaw)
+			if err := b.Agents[from.Name].Start(); err != nil {
+				b.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			from, to := b.Nodes[0], b.Nodes[1]
+			pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "256"})
+			b.counts(pod.Name, 3)
+			m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+			b.hang(m, from)
+			tc.then(b, m, from)
+			b.continues(m, pod)
+			b.same(pod)
+		})
+	}
+}
+
+func TestAnAgentThatIsKilledWhileCRIUHangsTakesTheStateAgain(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "256"})
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	b.hang(m, from)
+	b.restart(from)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	moved := b.restored(m, to)
+	b.handOver(m, pod)
+	if err := workload.CheckTicks(b.counts(moved.Name, 3), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// hang orders a freeze, and stops CRIU once it writes memory.
+func (b *bench) hang(m *v1alpha1.Migration, node *cluster.Node) {
+	b.Helper()
+	b.order(m, v1alpha1.OrderFreeze)
+	b.run(node, `until set -- `+filepath.Join(node.Dir, "agent-work", "*", "checkpoint", "pages-*.img")+` && [ -e "$1" ]; do sleep 0.01; done
+		stopped=1
+		for p in /proc/[0-9]*; do
+			[ "$(cat $p/comm 2>/dev/null)" != criu ] || { kill -STOP ${p#/proc/} && stopped=0; }
+		done
+		exit $stopped`)
 }
