@@ -290,6 +290,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	a.endDumps(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return receiver.Serve(ctx, listener) })
 	group.Go(func() error { return a.serve(ctx) })

@@ -179,6 +179,7 @@ func TestAMigrationThatIsGone(t *testing.T) {
 		"and its pod is leaving":   {func(t *testing.T, m *moving) { remove(t, m, "example.com/hold") }, checkpoint.Gone},
 		"and its pod is gone":      {func(t *testing.T, m *moving) { remove(t, m) }, checkpoint.Gone},
 		"and its pod is not known": {func(_ *testing.T, m *moving) { m.away = unread }, checkpoint.Frozen},
+		"and its new pod exists":   {func(t *testing.T, m *moving) { testapi.Create(t, m.api, m.newPod()) }, checkpoint.Frozen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, nil)
@@ -195,6 +196,41 @@ func TestAMigrationThatIsGone(t *testing.T) {
 			if tc.want != checkpoint.Frozen {
 				m.wantNothingLeft()
 			}
+		})
+	}
+}
+
+// newPod returns the pod that gets the state of the container.
+func (m *moving) newPod() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.key.Namespace, Name: newPodOf(m.key.Name)}}
+}
+
+// TestAContainerWhoseMigrationIsGoneContinuesWhenItsNewPodIsGone, and not before: its copy may run.
+func TestAContainerWhoseMigrationIsGoneContinuesWhenItsNewPodIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order v1alpha1.MigrationOrder
+		want  checkpoint.State
+	}{
+		"its state was sent":  {v1alpha1.OrderFreeze, checkpoint.Frozen},
+		"it was never frozen": {v1alpha1.OrderPrepare, checkpoint.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, nil)
+			m := c.move(t, nil)
+			m.carryOut(v1alpha1.OrderPrepare)
+			testapi.Create(t, c.api, m.newPod())
+			if tc.order != v1alpha1.OrderPrepare {
+				m.carryOut(tc.order)
+			}
+			m.deleteMigration()
+			c.settled(t)
+			m.wantContainer(tc.want)
+			if err := c.api.Delete(t.Context(), m.newPod()); err != nil {
+				t.Fatal(err)
+			}
+			c.settled(t)
+			m.wantContainer(checkpoint.Running)
+			m.wantNothingLeft()
 		})
 	}
 }

@@ -313,3 +313,50 @@ func TestMigrationsAreReconciledAgainWithoutAnUpdate(t *testing.T) {
 		})
 	}
 }
+
+// TestADumpThatAnotherAgentBeganIsEnded: it may hang, and holds the container then.
+func TestADumpThatAnotherAgentBeganIsEnded(t *testing.T) {
+	c := newCluster(t, nil)
+	m, later := c.move(t, nil), c.move(t, nil)
+	m.carryOut(v1alpha1.OrderPrepare)
+	later.carryOut(v1alpha1.OrderPrepare)
+	freezeUntil(t, m, c.from.backend.blocks("Dump"))
+	m.interrupt()
+	c.start(t, c.from)
+	c.from.endDumps(t.Context())
+	if got := c.from.backend.interrupted; !slices.Equal(got, []string{m.uid}) {
+		t.Errorf("the dumps of %v are ended, want that of %s", got, m.uid)
+	}
+}
+
+// TestNothingContinuesAndNothingIsRemovedBesideADump: CRIU may hold the container although nothing has frozen it.
+func TestNothingContinuesAndNothingIsRemovedBesideADump(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order v1alpha1.MigrationOrder
+		never string
+	}{
+		"killed": {v1alpha1.OrderKill, "Kill"},
+		"thawed": {v1alpha1.OrderThaw, "Forget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, nil)
+			m := c.move(t, nil)
+			m.carryOut(v1alpha1.OrderPrepare)
+			m.carryOut(v1alpha1.OrderFreeze)
+			stuck := errors.New("CRIU does not end")
+			c.from.backend.fails("Interrupt", stuck)
+			m.order(tc.order)
+			if err := c.settle(t); err != nil {
+				t.Log(err)
+			}
+			if slices.Contains(c.from.backend.calls(), tc.never) {
+				t.Errorf("the calls are %v, want no %s while a dump runs", c.from.backend.calls(), tc.never)
+			}
+			c.from.backend.fails("Interrupt", nil)
+			m.carryOut(tc.order)
+			if !slices.Contains(c.from.backend.calls(), tc.never) {
+				t.Errorf("the calls are %v, want %s once no dump runs", c.from.backend.calls(), tc.never)
+			}
+		})
+	}
+}

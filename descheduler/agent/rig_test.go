@@ -66,7 +66,9 @@ type scripted struct {
 
 	mu     sync.Mutex
 	called []string
-	first  map[string]func(context.Context) error // called first, by method
+	// interrupted are the Migrations whose dumps were interrupted, in order.
+	interrupted []string
+	first       map[string]func(context.Context) error // called first, by method
 }
 
 func (b *scripted) call(ctx context.Context, method string) error {
@@ -143,6 +145,18 @@ func (b *scripted) Dump(ctx context.Context, c checkpoint.Container, dir string)
 		return 0, err
 	}
 	return b.Backend.Dump(ctx, c, dir)
+}
+
+// Interrupt is not listed: it is called before whatever has to find no dump.
+func (b *scripted) Interrupt(ctx context.Context, _ checkpoint.Container, dir string) error {
+	b.mu.Lock()
+	b.interrupted = append(b.interrupted, filepath.Base(dir))
+	first := b.first["Interrupt"]
+	b.mu.Unlock()
+	if first != nil {
+		return first(ctx)
+	}
+	return nil
 }
 
 func (b *scripted) Archive(ctx context.Context, c checkpoint.Container, dir string, w io.Writer) error {
@@ -307,7 +321,7 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 	m := &v1alpha1.Migration{ObjectMeta: meta, Spec: v1alpha1.MigrationSpec{PodName: name}, Status: v1alpha1.MigrationStatus{
 		Order: v1alpha1.OrderPrepare, Reservation: &v1alpha1.MigrationReservation{Node: "to", PodUID: "new-" + name},
 		Plan: &v1alpha1.MigrationPlan{
-			SourceNode: "from", PodUID: string(pod.UID), Container: "main", ContainerID: "c" + name, Backend: v1alpha1.BackendSimulated,
+			SourceNode: "from", PodUID: string(pod.UID), Container: "main", ContainerID: "c" + name, Backend: v1alpha1.BackendSimulated, RestoredPod: newPodOf(name),
 			DeadlineAt: metav1.NewTime(noon.Add(deadline)),
 		},
 	}}
@@ -321,6 +335,9 @@ func (c *cluster) move(t *testing.T, change func(*corev1.Pod, *v1alpha1.Migratio
 	c.keys = append(c.keys, key)
 	return &moving{cluster: c, t: t, key: key, uid: string(uidOf(number)), backend: m.Status.Plan.Backend}
 }
+
+// newPodOf returns the name of the new pod of a pod. Tests that need it create it.
+func newPodOf(name string) string { return name + "-m" }
 
 // rest waits until no action runs. It does not use the agent's wait group, which may not be waited for while
 // the other agent can still begin an action here.

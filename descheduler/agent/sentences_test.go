@@ -130,6 +130,7 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			says(at("to", Limits{ImageBytes: memory, Images: 1, TotalBytes: memory - 1}), nil, nil), says(at("to", Limits{ImageBytes: memory, Images: 1, TotalBytes: memory}), nil, nil)},
 		{"another checkpoint of this migration is already staged", staged("another"), staged("one")},
 	}, map[string]string{
+		"Failed to end the dump that another agent has begun; retrying before the container continues":                    "a line of the log",
 		"Failed to resume the container; it stays frozen until an agent runs on the node again":                           "a line of the log",
 		"The agent is shutting down: the container continues, and is frozen again when an agent runs on the node again":   "a line of the log",
 		"The deadline has passed, and this could not be recorded: check the disk of --state-dir; the container continues": "a line of the log",

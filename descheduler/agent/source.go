@@ -76,6 +76,20 @@ func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledg
 	return again, err
 }
 
+// endDumps ends the dumps that an agent before this one has begun. They are of no use, and a dump that
+// hangs holds its container.
+func (a *Agent) endDumps(ctx context.Context) {
+	for _, entry := range a.ledger.All() {
+		backend := a.backends[entry.Backend].Source
+		if entry.Role != ledger.SourceRole || !entry.FreezeNoted || entry.Dumped || backend == nil {
+			continue
+		}
+		if err := backend.Interrupt(ctx, entry.Container, a.workDir(entry)); err != nil {
+			a.Log.Error(err, "Failed to end the dump that another agent has begun; retrying before the container continues", "migration", entry.Namespace+"/"+entry.Name)
+		}
+	}
+}
+
 // release lets containers continue before the agent ends, if the target cannot have their state:
 // the agent may not come back. No action is running, and ctx has ended.
 func (a *Agent) release(ctx context.Context) {
@@ -119,6 +133,7 @@ func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.E
 	plan := m.Status.Plan
 	return ledger.Entry{
 		ID: id, Namespace: m.Namespace, Name: m.Name, Since: now, Backend: plan.Backend, ThawAfter: plan.DeadlineAt.Add(thawGrace),
+		NewPod: plan.RestoredPod,
 		Container: checkpoint.Container{
 			Node: id.Node, Namespace: m.Namespace, Pod: m.Spec.PodName, PodUID: plan.PodUID, Name: plan.Container, ID: plan.ContainerID,
 		},
@@ -169,6 +184,9 @@ func (a *Agent) observeSource(ctx context.Context, busy agentdecide.Action, m *v
 	if m == nil {
 		var err error
 		if s.Pod, err = a.podOf(ctx, entry.Container); err != nil {
+			return s, err
+		}
+		if s.NewPod, err = a.hasNewPod(ctx, entry); err != nil {
 			return s, err
 		}
 	}
@@ -223,6 +241,18 @@ func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (agentdecide.
 		return agentdecide.PodLeaving, nil
 	}
 	return agentdecide.PodWanted, nil
+}
+
+// hasNewPod reports whether the pod exists that may run with the state of a container.
+func (a *Agent) hasNewPod(ctx context.Context, entry ledger.Entry) (bool, error) {
+	if !entry.Sent || entry.NewPod == "" {
+		return false, nil
+	}
+	_, err := a.pod(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.NewPod})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("get pod %s/%s: %w", entry.Namespace, entry.NewPod, err)
+	}
+	return err == nil, nil
 }
 
 // actSource carries out a decision.
@@ -505,6 +535,9 @@ func (a *Agent) letRun(ctx context.Context, b checkpoint.Source, entry ledger.En
 // removeSource removes the dump, and the key, which is no longer needed.
 func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
 	dir := a.workDir(entry)
+	if err := b.Interrupt(ctx, entry.Container, dir); err != nil {
+		return err
+	}
 	if err := b.Forget(ctx, entry.Container, dir); err != nil {
 		return err
 	}

@@ -25,15 +25,18 @@ func everySource(f func(Source)) {
 		for i, set := range flags {
 			set(&s, bits>>i&1 == 1)
 		}
-		orders, steps, pods := orders, steps, []Pod{PodUnknown}
+		orders, steps, pods, copies := orders, steps, []Pod{PodUnknown}, []bool{false}
 		if !s.Exists { // the order and the step are unknown, and only then is the pod observed
 			orders, steps, pods = orders[:1], steps[:1], []Pod{PodUnknown, PodWanted, PodLeaving, PodGone}
+			copies = []bool{false, true}
 		}
 		for _, s.Order = range orders {
 			for _, s.Step = range steps {
 				for _, s.Container = range []terms.State{terms.Unknown, terms.Running, terms.Frozen, terms.Gone} {
 					for _, s.Pod = range pods {
-						f(s)
+						for _, s.NewPod = range copies {
+							f(s)
+						}
 					}
 				}
 			}
@@ -95,6 +98,8 @@ func brokenThaw(s Source) string {
 		return "a container that is to die continues"
 	case s.Exists && s.Order != v1alpha1.OrderThaw && s.Order != v1alpha1.OrderClean && !s.Ended:
 		return brokenLapse(s)
+	case !s.Exists && s.NewPod:
+		return "a container continues whose copy may run"
 	case !s.Exists && s.Pod != PodWanted:
 		return "a container continues whose Migration is gone and whose pod is not wanted"
 	}
@@ -373,6 +378,10 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			SourceDecision{Do: NoteKill}},
 		{"a Migration that is gone and whose pod is wanted lets it continue",
 			Source{Known: true, FreezeNoted: true, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Thaw}},
+		{"one that is gone and whose new pod exists holds",
+			Source{Known: true, FreezeNoted: true, Sent: true, Container: terms.Frozen, Pod: PodWanted, NewPod: true}, SourceDecision{}},
+		{"one that is gone and whose new pod has the place kills",
+			Source{Known: true, FreezeNoted: true, Sent: true, Container: terms.Frozen, Pod: PodLeaving, NewPod: true}, SourceDecision{Do: Kill}},
 		{"one that is gone while the API server says nothing of the pod holds",
 			Source{Known: true, FreezeNoted: true, Container: terms.Frozen}, SourceDecision{}},
 		{"one that is gone after Kill was noted kills, wanted or not",

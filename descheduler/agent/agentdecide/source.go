@@ -7,9 +7,9 @@
 //
 //   - A container is frozen only on order Freeze, after the report has said so.
 //   - A frozen container continues only on order Thaw or Clean, when the Migration is Finished,
-//     when the Migration is gone and its pod is still wanted, or when its time is over or the
-//     agent ends while the target cannot have its state yet. It never continues after an order to
-//     kill it, or after the new pod began to take its place.
+//     when the Migration is gone, its pod is still wanted and the new pod does not exist, or when
+//     its time is over or the agent ends while the target cannot have its state yet. It never
+//     continues after an order to kill it, or after the new pod began to take its place.
 //   - A container continues without an order only if no copy of it can run: the last bytes of its
 //     state were not sent. Its dump is never sent afterwards.
 //   - A dump is not shipped, or reported as shipped, once the container has run since.
@@ -111,8 +111,10 @@ type Source struct {
 	Removed bool
 	// Container is the container's state.
 	Container terms.State
-	// Pod is set only if the Migration is gone.
-	Pod Pod
+	// Pod and NewPod are set only if the Migration is gone. NewPod: the container was Sent, and the
+	// pod exists that has its copy.
+	Pod    Pod
+	NewPod bool
 	// Busy is the running action, or Nothing.
 	Busy Action
 }
@@ -232,10 +234,10 @@ func (s Source) orphaned() SourceDecision {
 		switch {
 		case s.KillNoted, s.Pod == PodLeaving, s.Pod == PodGone:
 			return do(Kill) // it must not continue: it, or its pod, was ordered to end
-		case s.Pod == PodWanted:
+		case s.Pod == PodWanted && !s.NewPod:
 			return do(Thaw)
 		}
-		return SourceDecision{} // hold
+		return SourceDecision{} // hold: the controller removes one of the two pods
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // hold
 	case s.KillNoted && s.Container == terms.Running && !s.Stateless:

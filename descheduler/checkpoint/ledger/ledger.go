@@ -49,6 +49,9 @@ type Entry struct {
 	Backend v1alpha1.MigrationBackend
 	// Container is the container that moves, for the source.
 	Container checkpoint.Container
+	// NewPod is the name of the pod that gets its state, for the source; empty in entries of older
+	// releases.
+	NewPod string `json:",omitempty"`
 	// Image is the image that is staged, for the target.
 	Image checkpoint.Image
 	// Key and Certificate are in PEM. They are valid for this migration alone, and removed with

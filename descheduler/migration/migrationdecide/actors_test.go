@@ -99,6 +99,8 @@ func (w *world) report(step v1alpha1.SourceStep, change ...func(*v1alpha1.Source
 // gone.
 func (w *world) sourceIsOver(pod *corev1.Pod, p *process) {
 	switch wanted := pod != nil && pod.DeletionTimestamp == nil; {
+	case p.frozen && !w.killOrder && wanted && w.m == nil && w.restored() != nil: // its copy may run
+		return
 	case p.frozen && !w.killOrder && wanted:
 		w.thaw(p)
 	case p.frozen && w.m == nil: // somebody has removed the finalizer
@@ -314,6 +316,7 @@ func (w *world) deletedByOthers(pod *corev1.Pod) {
 	if pod.Name == source || w.m == nil || HandingOver(w.m) {
 		w.died = true
 	}
+	w.ran = w.ran && pod.Name == source // who deletes the new pod wants the old one
 	w.deletePod(pod, 30)
 }
 

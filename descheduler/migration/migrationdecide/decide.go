@@ -13,6 +13,8 @@
 //     so waits, until it owns the new one.
 //   - A ReplicaSet creates no other pod and deletes none but the old one: it owns the new one
 //     before it loses the old one.
+//   - No work is done twice: a migration whose new pod has run goes only forward, unless that pod
+//     ends.
 //   - A migration can only go forward after the first write of the handover, and only back before
 //     it if something is wrong.
 //
@@ -21,7 +23,7 @@
 // [WriteStatus]; nothing else is written before it. Events and metrics follow from the two statuses (events.go).
 //
 // The files follow a migration's life: admit.go (may it begin?), forward.go (reserve, move,
-// verify), newpod.go (does the new pod start?), budget.go (may the pod be frozen?), handover.go
+// verify), onward.go (the new pod has run), newpod.go (does the new pod start?), budget.go (may the pod be frozen?), handover.go
 // (and clean up), back.go (roll back), stuck.go (wait without a timeout), end.go (after the end),
 // status.go (conditions and measurements), events.go (Events).
 package migrationdecide

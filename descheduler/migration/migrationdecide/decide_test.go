@@ -144,7 +144,9 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		{"the deadline passes while nobody has room", next(CreatePod), func(w *world) { w.now = w.now.Add(6 * time.Minute) }, "DeadlineExceeded"},
 		{"the deadline passes while it is frozen", freeze, func(w *world) { w.now = w.now.Add(6 * time.Minute) }, "DeadlineExceeded"},
 		{"it is cancelled", freeze, func(w *world) { w.m.DeletionTimestamp = &metav1.Time{} }, "Cancelled"},
-		{"it is cancelled although the new pod runs", isRunning, func(w *world) { w.m.DeletionTimestamp = &metav1.Time{} }, "Cancelled"},
+		{"the new pod runs, and somebody deletes it", isRunning, func(w *world) { w.restored().DeletionTimestamp = &metav1.Time{} }, "NewPodDeleted"},
+		{"the new pod runs, and fails", isRunning, func(w *world) { w.restored().Status.Phase = corev1.PodFailed }, "RestoreFailed"},
+		{"the new pod runs, and its node is gone", isRunning, func(w *world) { delete(w.nodes, nodeB) }, "TargetGone"},
 		{"the source fails", freeze, func(w *world) {
 			w.m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFailed, Reason: "DumpFailed", Message: "CRIU"}
 		}, "DumpFailed"},
@@ -184,7 +186,6 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 			w.pods[source].Status.Phase = corev1.PodFailed
 		}, "SourceEnded"},
 		{"the container was restarted", verifying, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }, "SourceRestarted"},
-		{"the container was restarted although the new one runs", isRunning, (*world).restartsSource, "SourceRestarted"},
 		{"a stranger has the name of the new pod", next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}, "NameTaken"},
@@ -312,7 +313,7 @@ func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
 }
 
 func TestTheOldContainerContinuesOnlyOnceTheNewPodIsGone(t *testing.T) {
-	w := on(t, ofJob, false, isRunning)
+	w := on(t, ofJob, false, isBound)
 	w.m.DeletionTimestamp = &metav1.Time{}
 	w.controller() // rolls back
 	step := w.decide()
@@ -689,7 +690,7 @@ func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 }
 
 func TestWhatIsToldAboutAMoveThatGoesBack(t *testing.T) {
-	w := on(t, ofJob, false, isRunning)
+	w := on(t, ofJob, false, isBound)
 	var reasons []string
 	w.m.DeletionTimestamp = &metav1.Time{}
 	var outcome *Outcome

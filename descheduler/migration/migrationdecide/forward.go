@@ -15,6 +15,9 @@ import (
 // forward continues a migration that can still be rolled back.
 func (c Config) forward(o Observation, now time.Time) Step {
 	m := o.Migration
+	if o.newPodRan() {
+		return c.onward(o, now)
+	}
 	if m.DeletionTimestamp != nil {
 		return goBack(o, fault{v1alpha1.MigrationReasonCancelled, "the Migration was deleted"}, now)
 	}
@@ -199,6 +202,7 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.setProgress(o, now)
+	s.endHold(now)
 	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
 		s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+s.Reservation.Node+" has room", now)
 	} else {

@@ -134,6 +134,9 @@ func (w *world) checkSurvivor(restored *corev1.Pod) error {
 			continue
 		}
 		survivors++
+		if w.ran && pod.Name == source && !w.restarted {
+			return fmt.Errorf("work is done twice: %s continues although the new pod has run", pod.Name)
+		}
 		if got := w.processes[pod.UID].progress; got < w.frozenAt && (!w.restarted || pod.Name != source) {
 			return fmt.Errorf("work is lost: %s is at %d, and it was frozen at %d", pod.Name, got, w.frozenAt)
 		}

@@ -36,8 +36,8 @@ func (w *world) copies() (names []string) {
 }
 
 // TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain: a kubelet can restart the old container
-// at any moment until the old pod is being deleted. Before the handover the new pod goes, after
-// it the old one: soon one copy is left.
+// at any moment until the old pod is being deleted. Until the new pod runs, it goes, and then the
+// old one: soon one copy is left.
 func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 	handingOver := func(w *world) bool { return HandingOver(w.m) }
 	for _, tc := range []struct {
@@ -48,7 +48,7 @@ func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 	}{
 		{"while its state is taken", ordered(v1alpha1.OrderFreeze), v1alpha1.MigrationRolledBack, source},
 		{"once its state is staged", isStaged, v1alpha1.MigrationRolledBack, source},
-		{"once the new pod runs", isRunning, v1alpha1.MigrationRolledBack, source},
+		{"once the new pod runs", isRunning, v1alpha1.MigrationSucceeded, "-m"},
 		{"once the new pod takes over", handingOver, v1alpha1.MigrationSucceeded, "-m"},
 	} {
 		for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {

@@ -200,8 +200,14 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 			}
 		}
 	}
-	newPodLost, newPodSilent := after(isRunning, silent(nodeB, true)), after(isRunning, silent(nodeB, false))
-	newPodScrapped := after(isRunning, func(w *world) {
+	newPodLost, newPodSilent := after(isBound, silent(nodeB, true)), after(isBound, silent(nodeB, false))
+	ranAndLost, ranAndUnready := after(isRunning, func(w *world) { w.cutOff(nodeB) }), func(owned owner) string {
+		w := on(t, owned, false, isRunning)
+		w.unready()
+		cancel(w)
+		return w.says(1)
+	}
+	newPodScrapped := after(isBound, func(w *world) {
 		silent(nodeB, false)(w)
 		delete(w.nodes, nodeB)
 	})
@@ -329,6 +335,14 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"the agent of node ", oldSilent, oldLost[strings.LastIndex(oldLost, "Frozen="):]},
 		{"the old container is gone", oldGone, thawed},
 
+		// What holds a new pod that has run.
+		{"the new pod has run, and its node ", ranAndLost, newPodLost},
+		{" is not ready: ", ranAndLost, well},
+		{"the old pod stays frozen until the node is ready again, is removed, or has the taint node.kubernetes.io/out-of-service", ranAndLost, well},
+		{"the new pod runs on node ", ranAndUnready(ofSet), ranAndUnready(ofJob)},
+		{" and is not ready, so its ReplicaSet would delete it: ", ranAndUnready(ofSet), ranAndUnready(ofJob)},
+		{"the old pod stays frozen until the new pod is ready or is deleted", ranAndUnready(ofSet), ranAndUnready(ofJob)},
+
 		// The hand-over.
 		{"the new pod is replacing the old one; this cannot be rolled back", well, cancelled},
 		{"the new pod has taken over; node ", handedLost, handedSilent},
@@ -401,6 +415,7 @@ func steps() map[string]string {
 		"wait for the scheduler to reserve room",
 		"wait for the source to be prepared",
 		"wait for the target to be prepared",
+		"wait for the new pod to be ready",
 		"wait until the new pod is bound",
 		"wait until the new pod is gone",
 		"wait until the old container is dead",

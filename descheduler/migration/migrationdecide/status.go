@@ -91,15 +91,28 @@ func (s *status) setProgress(o Observation, now time.Time) {
 		return
 	}
 	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == v1alpha1.MigrationReasonFrozen {
-		text := "since " + source.FrozenAt.UTC().Format("15:04:05.000 MST")
-		if source.DumpSeconds != "" {
-			text += fmt.Sprintf("; %d bytes dumped in %s s", source.DumpBytes, source.DumpSeconds)
-		}
-		s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonFrozen, text, now)
+		s.setFrozen(now)
 	}
 	if staged(o) {
 		s.set(v1alpha1.MigrationShipped, yes, v1alpha1.MigrationReasonStaged, fmt.Sprintf("%d bytes sent in %s s, %d attempts; %d bytes staged on node %s",
 			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
+	}
+}
+
+// setFrozen sets the condition for a container that its agent has frozen.
+func (s *status) setFrozen(now time.Time) {
+	text := "since " + s.Source.FrozenAt.UTC().Format("15:04:05.000 MST")
+	if s.Source.DumpSeconds != "" {
+		text += fmt.Sprintf("; %d bytes dumped in %s s", s.Source.DumpBytes, s.Source.DumpSeconds)
+	}
+	s.set(v1alpha1.MigrationFrozen, yes, v1alpha1.MigrationReasonFrozen, text, now)
+}
+
+// endHold sets the condition back for a migration that waits for the new pod no longer.
+func (s *status) endHold(now time.Time) {
+	c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen)
+	if c != nil && c.Reason == v1alpha1.MigrationReasonWaitingForNewPod && s.Source != nil && s.Source.FrozenAt != nil {
+		s.setFrozen(now)
 	}
 }
 

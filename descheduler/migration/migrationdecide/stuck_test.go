@@ -48,7 +48,8 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 		back func(*world)
 	}{
 		{"the node of the new pod is lost", isBound, func(w *world) { w.cutOff(nodeB) }, v1alpha1.MigrationFrozen, "WaitingForNewPod", (*world).reconnect},
-		{"the kubelet of the new pod is silent", isRunning, func(w *world) { cancel(w); w.cut[nodeB] = true }, v1alpha1.MigrationFrozen, "WaitingForNewPod", (*world).reconnect},
+		{"the kubelet of the new pod is silent", isBound, func(w *world) { cancel(w); w.cut[nodeB] = true }, v1alpha1.MigrationFrozen, "WaitingForNewPod", (*world).reconnect},
+		{"the node of a new pod that has run is lost", isRunning, func(w *world) { w.cutOff(nodeB) }, v1alpha1.MigrationFrozen, "WaitingForNewPod", (*world).reconnect},
 		{"the node of the old pod is lost", isStaged, func(w *world) { cancel(w); w.cutOff(nodeA) }, v1alpha1.MigrationFrozen, "SourceNotReady", (*world).reconnect},
 		{"the agent of the old pod is silent", isStaged, func(w *world) { cancel(w); w.cut[nodeA] = true }, v1alpha1.MigrationFrozen, "AgentNotReporting", (*world).reconnect},
 		{"the node of the old pod is lost after the hand-over", handedOver, func(w *world) { w.cutOff(nodeA) }, v1alpha1.MigrationHandedOver, "SourceNotReady", (*world).reconnect},

@@ -47,6 +47,8 @@ type world struct {
 	late      *Step           // the next action of a delayed controller
 	// restarted: the old container was killed and started from the beginning.
 	restarted bool
+	// ran: the kubelet has reported that the new pod runs, before it was to go, and nobody has deleted it since.
+	ran bool
 	// early: a pod with back-end Restart had ended before its Job had the new one.
 	early bool
 	// died: the pod died for a reason that has nothing to do with its migration.
@@ -466,16 +468,22 @@ func (w *world) tend(pod *corev1.Pod) bool {
 		w.removeIfDone(pod)
 		return w.pods[pod.Name] == nil
 	case p.running && pod.Status.Phase == corev1.PodPending:
-		pod.Status.Phase = corev1.PodRunning
-		pod.Status.Conditions = ready
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "main", ContainerID: "containerd://" + pod.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}},
-		}}
-		w.changed(pod)
-		w.logf("%s is said to run", pod.Name)
+		w.saidToRun(pod)
 		return true
 	}
 	return false
+}
+
+// saidToRun has the kubelet report that a pod runs.
+func (w *world) saidToRun(pod *corev1.Pod) {
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = ready
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "main", ContainerID: "containerd://" + pod.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}},
+	}}
+	w.changed(pod)
+	w.ran = w.ran || pod.Name != source && w.m != nil && !Back(w.m)
+	w.logf("%s is said to run", pod.Name)
 }
 
 // noteEarly records that a pod ends before another has its place.

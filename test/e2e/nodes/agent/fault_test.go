@@ -266,7 +266,7 @@ func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
-func TestContainerContinuesWhenItsMigrationIsDeleted(t *testing.T) {
+func TestContainerOfADeletedMigrationContinuesWhenTheNewPodIsGone(t *testing.T) {
 	b := newBench(t)
 	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"])
 	b.counts(pod.Name, 3)
@@ -274,13 +274,37 @@ func TestContainerContinuesWhenItsMigrationIsDeleted(t *testing.T) {
 	b.order(m, v1alpha1.OrderFreeze)
 	b.targetSays(m, v1alpha1.TargetStaged)
 	b.sourceSays(m, v1alpha1.SourceShipped)
+	moved := b.restored(m, b.Nodes[1])
+	b.counts(moved.Name, 3)
 	if err := b.Delete(b.ctx(), m); err != nil {
+		t.Fatal(err)
+	}
+	b.targetLeft(m, b.Nodes[1])
+	before := len(b.ticks(pod.Name))
+	b.counts(moved.Name, 30)
+	if got := len(b.ticks(pod.Name)); got > before {
+		t.Errorf("the old container has printed %d values beside the new one", got-before)
+	}
+	// What the descheduler does with the new pod of a Migration that is gone.
+	if err := b.Delete(b.ctx(), moved, client.GracePeriodSeconds(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {
 		t.Error(err)
 	}
 	b.nothingLeft()
+}
+
+// targetLeft waits until the agent of the target has noticed that a Migration is gone.
+func (b *bench) targetLeft(m *v1alpha1.Migration, node *cluster.Node) {
+	b.Helper()
+	b.eventually("the checkpoint is removed", func() error {
+		left, err := filepath.Glob(filepath.Join(node.Dir, "agent/staged", "*"+string(m.UID)+"*"))
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left: %q", left)
+		}
+		return err
+	})
 }
 
 func TestContainerdIsKilledWhileTheCheckpointWaits(t *testing.T) {
