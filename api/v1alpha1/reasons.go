@@ -484,6 +484,9 @@ const (
 	// MigrationReasonHostNamespaceUnsupported means that the pod uses namespaces of its node.
 	// +condition=Eligible=False
 	MigrationReasonHostNamespaceUnsupported = "HostNamespaceUnsupported"
+	// MigrationReasonUserNamespaceUnsupported means that the pod has a user namespace of its own.
+	// +condition=Eligible=False
+	MigrationReasonUserNamespaceUnsupported = "UserNamespaceUnsupported"
 	// MigrationReasonStaticPodUnsupported means that the pod is a static pod of the kubelet.
 	// +condition=Eligible=False
 	MigrationReasonStaticPodUnsupported = "StaticPodUnsupported"
@@ -646,16 +649,16 @@ const (
 	// +condition=Finished=False
 	MigrationReasonAgentFailed = "AgentFailed"
 	// MigrationReasonNotSupported means that the node does not support the operation.
-	// +condition=Finished=False
+	// +condition=Eligible=False,Finished=False
 	MigrationReasonNotSupported = "NotSupported"
 	// MigrationReasonOpenConnections means that the container has TCP connections.
-	// +condition=Finished=False
+	// +condition=Eligible=False,Finished=False
 	MigrationReasonOpenConnections = "OpenConnections"
 	// MigrationReasonTooLarge means that the checkpoint is larger than allowed.
-	// +condition=Finished=False
+	// +condition=Eligible=False,Finished=False
 	MigrationReasonTooLarge = "TooLarge"
 	// MigrationReasonNoRoom means that a node has no room for the checkpoint.
-	// +condition=Finished=False
+	// +condition=Eligible=False,Finished=False
 	MigrationReasonNoRoom = "NoRoom"
 	// MigrationReasonImageMissing means that the base image is not on the target.
 	// +condition=Finished=False
@@ -682,7 +685,7 @@ const (
 	// +condition=Finished=False
 	MigrationReasonContainerGone = "ContainerGone"
 	// MigrationReasonForeignContainer means that the container belongs to another pod.
-	// +condition=Finished=False
+	// +condition=Eligible=False,Finished=False
 	MigrationReasonForeignContainer = "ForeignContainer"
 	// MigrationReasonFreezeExpired means that the container was frozen for the maximum time, and
 	// continues.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -131,16 +132,22 @@ type Verdict struct {
 type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Lasting means that it lasts as long as the pod, so that the pod loses its state if it is evicted. Others pass.
+	Lasting bool `json:"lasting"`
+}
+
+func refusalsOf(all []movable.Refusal) (printed []Refusal) {
+	for _, r := range all {
+		printed = append(printed, Refusal{Reason: r.Reason, Message: r.Message, Lasting: r.Lasts()})
+	}
+	return printed
 }
 
 // NewVerdict converts a verdict to its printed form.
 func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
 	j := Verdict{
 		Pod: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, Movable: len(v.Refusals) == 0, Backend: string(v.Backend),
-		Refusals: []Refusal{}, Notes: append([]string{}, v.Notes...),
-	}
-	for _, r := range v.Refusals {
-		j.Refusals = append(j.Refusals, Refusal(r))
+		Refusals: append([]Refusal{}, refusalsOf(v.Refusals)...), Notes: append([]string{}, v.Notes...),
 	}
 	return j
 }
@@ -148,10 +155,13 @@ func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
 // Write prints whether the pod can be moved, and if not, why.
 func (j Verdict) Write(w io.Writer) error {
 	var b strings.Builder
-	if j.Movable {
+	switch {
+	case j.Movable:
 		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. The agent of the node makes the final decision.\n", j.Pod, j.Node, j.Backend)
-	} else {
+	case slices.ContainsFunc(j.Refusals, func(r Refusal) bool { return r.Lasting }):
 		fmt.Fprintf(&b, "Pod %s cannot be moved:\n", j.Pod)
+	default:
+		fmt.Fprintf(&b, "Pod %s cannot be moved yet:\n", j.Pod)
 	}
 	for _, r := range j.Refusals {
 		fmt.Fprintf(&b, "  %s: %s\n", r.Reason, r.Message)

@@ -236,12 +236,14 @@ func aboutMigrations(t *testing.T) []sentences.Case {
 	}
 	fresh := migration(func(s *v1alpha1.MigrationStatus) { s.Phase = "" })
 	begun, moves, frozen := migration(), migration(planned), measured(v1alpha1.MigrationMeasured{})
-	can, cannot := verdict(), verdict(movable.Refusal{Reason: "R", Message: "m"})
+	can, cannot := verdict(), verdict(movable.Refusal{Reason: "NodeNotReady", Message: "m"}, movable.Refusal{Reason: "ServiceUnsupported", Message: "m"})
+	notYet := verdict(movable.Refusal{Reason: "NodeNotReady", Message: "m"})
 	return []sentences.Case{
 		{": waits for the descheduler", fresh, begun},
 		{"Migration %s created; `supercargo explain migration/%s -n %s` shows its progress\n", fresh, begun},
 		{"Pod %s can be moved from node %s, with back-end %s. The agent of the node makes the final decision.\n", can, cannot},
-		{"Pod %s cannot be moved:\n", cannot, can},
+		{"Pod %s cannot be moved:\n", cannot, notYet},
+		{"Pod %s cannot be moved yet:\n", notYet, cannot},
 		{"Migration %s of pod %s, %s\n", begun, can},
 		{"Nothing was changed.\n", begun, moves},
 		{"From node %s to %s, by back-end %s; name of the new pod: %s\n", moves, begun},

@@ -499,6 +499,8 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 	fleet := fleetOfTwo(bought(v1alpha1.FleetAct, 1, "default/p"))
 	plain := with()
 	succeeded := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	hosted := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
+	starting := func(p *corev1.Pod) { p.Spec.Containers[0].StartupProbe = &corev1.Probe{} }
 	once := about(func(p *corev1.Pod) { p.OwnerReferences = nil; restarts(p) })
 	scores, _, _ := strings.Cut(noScores, "for a while")
 	return []sentences.Case{
@@ -521,6 +523,8 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 		{"  It may leave by: %s", about(restarts), plain},
 		{" (a Migration restarts it on another node first)", restartedBy(t, "restart"), about(restarts)},
 		{"  It is not moved: %s.\n", plain, about(restarts)},
+		{"  Its state cannot be moved, so an eviction loses it: %s: %s.\n", movedBy(t, hosted), movedBy(t, starting)},
+		{"  Its state cannot be moved yet, and the eviction webhook waits until this has passed: %s: %s.\n", movedBy(t, starting), movedBy(t, hosted)},
 		{"another obstacle remains", say(t, running(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationRestart, "karpenter.sh/do-not-disrupt": "true"}
 		}), spent(0)), once},
@@ -532,7 +536,13 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 // restartedBy returns what is said about a pod of a Job, on a node whose agent can move it, that opts in to a method.
 func restartedBy(t *testing.T, method string) string {
 	t.Helper()
-	pod := fixtures.MovablePod("p", "able-a", func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = method })
+	return movedBy(t, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = method })
+}
+
+// movedBy returns what is said about a pod of a Job that its node's agent can move, with a change.
+func movedBy(t *testing.T, change func(*corev1.Pod)) string {
+	t.Helper()
+	pod := fixtures.MovablePod("p", "able-a", change)
 	return textOf(t, clusterOf(t, nil, pod, fixtures.OwnerJob(pod), fixtures.AbleNode("able-a"), fixtures.AbleNode("able-b")), pod)
 }
 

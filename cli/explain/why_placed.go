@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
@@ -114,6 +115,8 @@ type Moving struct {
 	// Held is why it is not moved, and Obstacles are the parts of that that a user can change.
 	Held      string     `json:"held,omitempty"`
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
+	// Refusals are why it cannot be moved with its state, those first that last.
+	Refusals []Refusal `json:"refusals,omitempty"`
 	// Fleet is the NodeFleet of its node; empty if there is none.
 	Fleet string `json:"fleet,omitempty"`
 	// NodeStays says whether its node is to be emptied, and if not, why.
@@ -148,6 +151,8 @@ func newMoving(in *WhyInput) *Moving {
 	}
 	exit := in.View.Exit(in.Pod)
 	m.Ways, m.Restart, m.Held = waysOf(exit.Now()), exit.Restart, exit.Held
+	lasting, passing := movable.Split(exit.Refusals)
+	m.Refusals = refusalsOf(slices.Concat(lasting, passing))
 	if !in.knows(budgets) {
 		m.Unknown = "whether a PodDisruptionBudget holds it is unknown: PodDisruptionBudgets could not be read"
 	}
@@ -299,7 +304,14 @@ func (m *Moving) write(b *strings.Builder) {
 		}
 		b.WriteString(".\n")
 	}
-	if m.Held != "" {
+	for _, r := range m.Refusals {
+		if r.Lasting {
+			fmt.Fprintf(b, "  Its state cannot be moved, so an eviction loses it: %s: %s.\n", r.Reason, r.Message)
+		} else {
+			fmt.Fprintf(b, "  Its state cannot be moved yet, and the eviction webhook waits until this has passed: %s: %s.\n", r.Reason, r.Message)
+		}
+	}
+	if m.Held != "" && len(m.Refusals) == 0 {
 		fmt.Fprintf(b, "  It is not moved: %s.\n", strings.TrimSuffix(m.Held, "."))
 	}
 	if m.Unknown != "" {

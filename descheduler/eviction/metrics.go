@@ -18,6 +18,9 @@ var (
 	metricAnswers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "answers_total", Help: "Answered eviction requests, by outcome and by whether they were dry runs.",
 	}, []string{"outcome", "dry_run"})
+	metricRefusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "refusals_total", Help: "Reasons for which pods that were to be evicted could not be moved, by reason, by whether it lasts as long as the pod, and by whether the request was a dry run. One request may count several reasons.",
+	}, []string{"reason", "lasting", "dry_run"})
 	metricSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Subsystem: subsystem, Name: "answer_seconds", Help: "Time to answer an eviction request.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
 	})
@@ -30,10 +33,13 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricAnswers, metricSeconds, metricErrors, metricUnserved)
+	metrics.Registry.MustRegister(metricAnswers, metricRefusals, metricSeconds, metricErrors, metricUnserved)
 }
 
 func count(a evictiondecide.Answer, dryRun bool, took time.Duration) {
 	metricAnswers.WithLabelValues(string(a.Outcome), strconv.FormatBool(dryRun)).Inc()
+	for _, r := range a.Refusals {
+		metricRefusals.WithLabelValues(r.Reason, strconv.FormatBool(r.Lasts()), strconv.FormatBool(dryRun)).Inc()
+	}
 	metricSeconds.Observe(took.Seconds())
 }

@@ -1,6 +1,7 @@
 package movable
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,10 +49,10 @@ func (v *Verdict) checkProbes(in Input) {
 		if c.LivenessProbe == nil {
 			continue
 		}
-		if policy := in.Pod.Spec.RestartPolicy; policy != corev1.RestartPolicyNever {
+		if policy := restartable(&in.Pod.Spec, c); policy != corev1.RestartPolicyNever {
 			// If its target is lost, the container stays frozen for longer than any probe tolerates.
 			v.refuse(v1alpha1.MigrationReasonLivenessProbeTooStrict, "container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start "+
-				"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
+				"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", c.Name, policy)
 			continue
 		}
 		tolerates, period := tolerance(c.LivenessProbe)
@@ -87,9 +88,15 @@ func hasStarted(pod *corev1.Pod, container string) bool {
 	return false
 }
 
-func orDefault(policy corev1.RestartPolicy) corev1.RestartPolicy {
-	if policy == "" {
-		return corev1.RestartPolicyAlways
+// restartable returns the policy by which the kubelet restarts a container after any exit for which it may: the
+// container's own comes before that of the pod. Rules restart a container even if its policy is Never.
+func restartable(spec *corev1.PodSpec, c *corev1.Container) corev1.RestartPolicy {
+	policy := spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
-	return policy
+	if policy == corev1.RestartPolicyNever && len(c.RestartPolicyRules) > 0 {
+		return corev1.RestartPolicyOnFailure
+	}
+	return cmp.Or(policy, corev1.RestartPolicyAlways)
 }

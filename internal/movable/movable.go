@@ -4,7 +4,8 @@
 // same result. What only the pod's own node knows, such as open connections, its agent checks later while the pod still
 // runs.
 //
-// movable.go holds the input and the result; pod.go, liveness.go, owner.go and node.go hold the rules.
+// movable.go holds the input and the result; pod.go, liveness.go, owner.go and node.go hold the rules; lasting.go says
+// which of them pass.
 package movable
 
 import (

@@ -156,11 +156,14 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDirUnsupported", "emptyDir"},
 		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "VolumeUnsupported", "ReadWriteMany"},
 		{"a claim for one node", claim(corev1.ReadWriteOnce), "VolumeNotShared", "claim disk"},
+		{"a claim for one node to write, or many to read", claim(corev1.ReadWriteOnce, corev1.ReadOnlyMany), "VolumeNotShared", "claim disk"},
+		{"a claim of no mode", claim(), "VolumeNotShared", "claim disk"},
 		{"a claim for one pod", claim(corev1.ReadWriteOncePod), "VolumeNotShared", "claim disk"},
 		{"a claim that is not there", func(in *Input) { claim()(in); in.Claims = nil }, "VolumeUnsupported", "does not exist"},
 		{"the node's network", func(in *Input) { in.Pod.Spec.HostNetwork = true }, "HostNamespaceUnsupported", "hostNetwork"},
 		{"the node's processes", func(in *Input) { in.Pod.Spec.HostPID = true }, "HostNamespaceUnsupported", "hostPID"},
 		{"the node's IPC", func(in *Input) { in.Pod.Spec.HostIPC = true }, "HostNamespaceUnsupported", "hostIPC"},
+		{"users of its own", func(in *Input) { in.Pod.Spec.HostUsers = new(false) }, "UserNamespaceUnsupported", "hostUsers: false"},
 		{"shared processes", func(in *Input) { in.Pod.Spec.ShareProcessNamespace = new(true) }, "HostNamespaceUnsupported", "shareProcessNamespace"},
 		{"behind a Service", func(in *Input) {
 			in.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "work"}}}}

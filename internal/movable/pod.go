@@ -128,12 +128,18 @@ func (v *Verdict) checkClaim(volume, name string, in Input) {
 		v.refuse(v1alpha1.MigrationReasonVolumeUnsupported, "volume %s uses claim %s, which does not exist", volume, name)
 		return
 	}
-	for _, mode := range claim.Spec.AccessModes {
-		if mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany {
-			return
-		}
+	if !sharable(claim.Spec.AccessModes) {
+		v.refuse(v1alpha1.MigrationReasonVolumeNotShared, "volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany", volume, name)
 	}
-	v.refuse(v1alpha1.MigrationReasonVolumeNotShared, "volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany", volume, name)
+}
+
+// sharable reports whether two nodes can mount a claim at a time. A claim that allows ReadOnlyMany and a mode for one node
+// may be mounted in either.
+func sharable(modes []corev1.PersistentVolumeAccessMode) bool {
+	if slices.Contains(modes, corev1.ReadWriteMany) {
+		return true
+	}
+	return len(modes) > 0 && !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadOnlyMany })
 }
 
 // checkHost refuses pods that use namespaces of the node.
@@ -148,6 +154,9 @@ func (v *Verdict) checkHost(in Input) {
 		if use.is {
 			v.refuse(v1alpha1.MigrationReasonHostNamespaceUnsupported, "the pod uses %s, which differs between nodes: run the pod without it", use.what)
 		}
+	}
+	if spec.HostUsers != nil && !*spec.HostUsers {
+		v.refuse(v1alpha1.MigrationReasonUserNamespaceUnsupported, "the pod has a user namespace of its own (hostUsers: false), whose users have other numbers on each node: run the pod without it")
 	}
 	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
 		v.refuse(v1alpha1.MigrationReasonHostNamespaceUnsupported, "the pod shares its process namespace (shareProcessNamespace), which contains processes of the node: run the pod without it")
@@ -179,7 +188,7 @@ func (v *Verdict) noteChanges(in Input) {
 	}
 	v.note("its command names no program, since its processes come from the checkpoint")
 	spec := &in.Pod.Spec
-	if spec.RestartPolicy != corev1.RestartPolicyNever {
+	if len(spec.Containers) > 0 && restartable(spec, &spec.Containers[0]) != corev1.RestartPolicyNever {
 		text := "the new pod has restartPolicy Never, since a checkpoint is restored once"
 		if metav1.GetControllerOfNoCopy(in.Pod) != nil {
 			text += "; when it ends, its owner creates a new pod if required"

@@ -52,6 +52,15 @@ func container(change func(*corev1.Container)) func(*Input) {
 	return func(in *Input) { change(&in.Pod.Spec.Containers[0]) }
 }
 
+// The policies of a container, which come before that of its pod, and rules, which come before both.
+func always(c *corev1.Container) { c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways) }
+
+func never(c *corev1.Container) { c.RestartPolicy = new(corev1.ContainerRestartPolicyNever) }
+
+func ruled(c *corev1.Container) {
+	c.RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
+}
+
 // TestEachSentenceAboutAMoveIsSaidWhereItIsTrueAndNotWhereItIsNot has all sentences of the package.
 func TestEachSentenceAboutAMoveIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 	var all []sentences.Case
@@ -101,6 +110,8 @@ func aboutThePod() []sentences.Case {
 		{"container %s uses block device %s, which cannot be attached to two nodes", told(container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{DevicePath: "/dev/xvda"}} })), plain},
 		{"the pod runs with RuntimeClass %s, which CRIU may not support: use the default runtime", told(func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }), plain},
 		{"the pod uses %s, which differs between nodes: run the pod without it", told(func(in *Input) { in.Pod.Spec.HostIPC = true }), plain},
+		{"the pod has a user namespace of its own (hostUsers: false), whose users have other numbers on each node: run the pod without it",
+			told(func(in *Input) { in.Pod.Spec.HostUsers = new(false) }), told(func(in *Input) { in.Pod.Spec.HostUsers = new(true) })},
 		{"the pod shares its process namespace (shareProcessNamespace), which contains processes of the node: run the pod without it",
 			told(func(in *Input) { in.Pod.Spec.ShareProcessNamespace = new(true) }), told(func(in *Input) { in.Pod.Spec.ShareProcessNamespace = new(false) })},
 		{"Service %s sends requests to the pod, and would continue while the pod is frozen: move pods of Services with a rolling update", told(service("work")), told(service("other"))},
@@ -109,6 +120,8 @@ func aboutThePod() []sentences.Case {
 		{"the pod continues under a new name and with a new IP address", plain, two},
 		{"it starts from the beginning", told(restarts, withRestart), plain},
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(policy(corev1.RestartPolicyOnFailure)), told(policy(corev1.RestartPolicyNever))},
+		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(container(always)), told(container(never), policy(corev1.RestartPolicyAlways))},
+		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(container(never), container(ruled)), told(container(never))},
 		{"; when it ends, its owner creates a new pod if required", told(policy(corev1.RestartPolicyOnFailure), job()), told(policy(corev1.RestartPolicyOnFailure))},
 		{"its command names no program, since its processes come from the checkpoint", plain, told(restarts, withRestart)},
 		{"its init containers are not run again", told(func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }), plain},
@@ -156,8 +169,11 @@ func aboutItsOwner() []sentences.Case {
 }
 
 func aboutVolumesAndProbes() []sentences.Case {
-	probe := func(failures int32, policy corev1.RestartPolicy) string {
+	probe := func(failures int32, policy corev1.RestartPolicy, change ...func(*corev1.Container)) string {
 		return told(func(in *Input) {
+			for _, f := range change {
+				f(&in.Pod.Spec.Containers[0])
+			}
 			in.Pod.Spec.RestartPolicy, in.Pod.Spec.Containers[0].LivenessProbe = policy, &corev1.Probe{PeriodSeconds: 10, FailureThreshold: failures}
 		})
 	}
@@ -175,9 +191,13 @@ func aboutVolumesAndProbes() []sentences.Case {
 			told(volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}))},
 		{"volume %s uses claim %s, which does not exist", told(claim(), func(in *Input) { in.Claims = nil }), shared},
 		{"volume %s uses claim %s, which only one node can mount at a time, and both nodes mount it during the migration: use a claim with access mode ReadWriteMany",
-			told(claim(corev1.ReadWriteOnce)), told(claim(corev1.ReadWriteOnce, corev1.ReadOnlyMany))},
+			told(claim(corev1.ReadWriteOnce, corev1.ReadOnlyMany)), told(claim(corev1.ReadWriteOnce, corev1.ReadWriteMany))},
 		{"the startup probe of container %s has not succeeded yet, and would kill the container while it is frozen: wait until it has started", startup(false), startup(true)},
 		{"container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start ", again, strict},
+		{"container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start ",
+			probe(37, corev1.RestartPolicyNever, always), probe(37, corev1.RestartPolicyAlways, never)},
+		{"container %s has a liveness probe, which kills a container that is frozen for too long, and with restartPolicy %s the kubelet would then start ",
+			probe(37, corev1.RestartPolicyNever, never, ruled), probe(37, corev1.RestartPolicyNever, never)},
 		{"a second copy in addition to the new pod: remove the probe, or use restartPolicy Never", again, strict},
 		{"the liveness probe of container %s kills it after %s without a response, and the container can be frozen for up to %s (the deadline and %s): ", strict, tolerant},
 		{"remove the probe, raise its failureThreshold to at least %d, or set a shorter deadline", strict, tolerant},

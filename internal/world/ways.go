@@ -33,6 +33,8 @@ type Exit struct {
 	Ways cluster.Ways
 	// Held is the reason why the pod may not be moved.
 	Held string
+	// Refusals are why the pod cannot be moved with its state, if that is why it may not be moved.
+	Refusals []movable.Refusal
 	// Restart means that a Migration can start the pod again elsewhere. That is better than an eviction: the new pod
 	// has a place before the old one is deleted, and a Job neither counts a failure nor backs off.
 	Restart bool
@@ -62,10 +64,11 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	if v.endsByItself(pod) {
 		ways = append(ways, cluster.Wait)
 	}
-	wanted, held := v.wanted(pod)
+	wanted, held, refusals := v.wanted(pod)
 	if held == "" {
 		held = v.pinned(pod)
 	}
+	e.Refusals = refusals
 	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
 		e.Restart = wanted == cluster.Evict && v.restarts(pod)
@@ -76,23 +79,23 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 }
 
 // wanted returns the method by which the pod, or the owner of its node, allows it to be moved, or the reason why it may
-// not be moved.
-func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
+// not be moved. If its state does not allow that, the refusals are the reason.
+func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string, []movable.Refusal) {
 	services := v.servicesOn(pod)
 	if why := refuses(pod, services, v.now); why != "" {
-		return 0, why
+		return 0, why, nil
 	}
 	if pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
-		return cluster.Evict, v.unevictable(pod, services)
+		return cluster.Evict, v.unevictable(pod, services), nil
 	}
 	if kind := v.unreadOf(pod); kind != "" {
-		return 0, fmt.Sprintf("it is moved with its state only, and %s were not read", kind)
+		return 0, fmt.Sprintf("it is moved with its state only, and %s were not read", kind), nil
 	}
 	if !v.migrates {
-		return 0, "Migrations are not installed"
+		return 0, "Migrations are not installed", nil
 	}
 	verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
-	return cluster.Migrate, movable.Message(verdict.Refusals)
+	return cluster.Migrate, movable.Message(verdict.Refusals), verdict.Refusals
 }
 
 // unreadOf returns the first kind that was not read and on which it depends whether a Migration can move the pod, or "".

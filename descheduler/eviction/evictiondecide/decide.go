@@ -5,7 +5,8 @@
 //
 //   - The eviction of a pod that is being moved, away or in, is refused until the migration has
 //     ended.
-//   - A pod that cannot be moved, or has not opted in, is evicted by the API server's own rules.
+//   - A pod that can never be moved, or has not opted in, is evicted by the API server's own rules.
+//   - A pod that cannot be moved for a reason that passes is not evicted: see [movable.Lasts].
 //   - A migration begins only where an eviction could: budgets and preconditions are checked as
 //     the API server does.
 //   - A dry run gets the same answer, and must write nothing.
@@ -46,6 +47,10 @@ const (
 	Keep AfterFailure = "Keep"
 )
 
+// pause is the time between a Migration that was refused for a reason that passes and the next one. Without it, a client
+// that retries every few seconds would use up all attempts before the reason has passed.
+const pause = time.Minute
+
 // Config configures the answers.
 type Config struct {
 	// Deadline is the deadline of the Migrations.
@@ -77,8 +82,10 @@ type Outcome string
 const (
 	// Untouched: the pod has not opted in, or the API server decides alone.
 	Untouched Outcome = "Untouched"
-	// NotMovable: the pod has opted in but cannot be moved.
+	// NotMovable: the pod has opted in but can never be moved.
 	NotMovable Outcome = "NotMovable"
+	// NotMovableYet: the pod has opted in and cannot be moved, for reasons that pass.
+	NotMovableYet Outcome = "NotMovableYet"
 	// Failed: all attempts to move the pod failed.
 	Failed Outcome = "Failed"
 	// Started: the eviction becomes a Migration.
@@ -99,6 +106,8 @@ type Answer struct {
 	Status *metav1.Status
 	// Warning is for the client, and for an Event of the pod; empty for none.
 	Warning string
+	// Refusals are why the pod cannot be moved, for outcomes NotMovable and NotMovableYet.
+	Refusals []movable.Refusal
 	// Claims are the budgets to write before the Migration is created. Each write must fail if
 	// the budget has changed.
 	Claims []*policyv1.PodDisruptionBudget
@@ -122,12 +131,16 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
 		return Answer{Outcome: Untouched}
 	}
-	if refusals := o.Verdict.Refusals; len(refusals) > 0 {
-		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s loses its state if it is evicted: it cannot be moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
+	lasting, passing := movable.Split(o.Verdict.Refusals)
+	if len(lasting) > 0 {
+		return Answer{Outcome: NotMovable, Refusals: lasting, Warning: fmt.Sprintf("pod %s loses its state if it is evicted: it cannot be moved: %s: %s", pod.Name, movable.Reason(lasting), movable.Message(lasting))}
 	}
 	earlier, failed := earlierAttempts(o), attempts.Failed(pod, attempts.Eviction, now)
-	if a := c.afterFailure(pod, earlier, failed); a != nil {
+	if a := c.afterFailure(pod, earlier, failed, now); a != nil {
 		return *a
+	}
+	if len(passing) > 0 {
+		return notYet(pod, passing)
 	}
 	return c.start(o, next(earlier, failed), now)
 }
@@ -207,7 +220,7 @@ func next(earlier []attempt, failed int) int {
 // afterFailure answers an eviction of a pod after the last attempt; nil allows another attempt.
 // failed is the number of failures that the pod remembers: the earlier Migrations may have been
 // deleted.
-func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *Answer {
+func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int, now time.Time) *Answer {
 	if len(earlier) == 0 {
 		if failed < c.Attempts {
 			return nil
@@ -215,11 +228,16 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 		return c.failed(pod, fmt.Sprintf("%s of the pod %s failed", plural.Count(failed, "Migration"), plural.Form(failed, "has", "have")))
 	}
 	last := earlier[len(earlier)-1]
-	why := "its phase is " + string(last.Status.Phase)
-	if f := meta.FindStatusCondition(last.Status.Conditions, v1alpha1.MigrationFinished); f != nil && f.Message != "" {
-		why = f.Message
+	why, refusal := "its phase is "+string(last.Status.Phase), refusalOf(last.Migration)
+	finished := meta.FindStatusCondition(last.Status.Conditions, v1alpha1.MigrationFinished)
+	if finished.Message != "" {
+		why = finished.Message
 	}
-	if max(len(earlier), failed) < c.Attempts && !forGood(last.Migration) {
+	if max(len(earlier), failed) < c.Attempts && (refusal == nil || !refusal.Lasts()) {
+		if refusal != nil && now.Before(finished.LastTransitionTime.Add(pause)) {
+			a := notYet(pod, []movable.Refusal{*refusal})
+			return &a
+		}
 		return nil
 	}
 	return c.failed(pod, fmt.Sprintf("Migration %s has ended: %s", last.Name, why))
@@ -234,13 +252,22 @@ func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s loses its state if it is evicted, because it could not be moved: %s", pod.Name, why)}
 }
 
-// forGood reports whether a migration was refused for a permanent reason.
-func forGood(m *v1alpha1.Migration) bool {
-	if m.Status.Phase != v1alpha1.MigrationRefused {
-		return false
-	}
+// refusalOf returns why a migration was refused; nil if it was not.
+func refusalOf(m *v1alpha1.Migration) *movable.Refusal {
 	e := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationEligible)
-	return e == nil || e.Reason != "AlreadyMoving"
+	if m.Status.Phase != v1alpha1.MigrationRefused || e == nil {
+		return nil
+	}
+	return &movable.Refusal{Reason: e.Reason, Message: e.Message}
+}
+
+// notYet answers an eviction of a pod that cannot be moved for reasons that pass. It does not wait for them without a
+// client: each retry decides again.
+func notYet(pod *corev1.Pod, passing []movable.Refusal) Answer {
+	a := refuse(NotMovableYet, fmt.Sprintf("pod %s would lose its state if it were evicted, and cannot be moved yet: %s: %s; to end it anyway, delete it",
+		pod.Name, movable.Reason(passing), movable.Message(passing)))
+	a.Refusals = passing
+	return a
 }
 
 // start starts a migration, if the budgets allow the disruption of the pod.

@@ -81,8 +81,17 @@ func both(changes ...func(*Observation)) func(*Observation) {
 }
 
 func TestHowAnEvictionIsAnswered(t *testing.T) {
-	refused := func(o *Observation) {
-		o.Verdict.Refusals = []movable.Refusal{{Reason: "EmptyDirUnsupported", Message: "volume v is an emptyDir"}}
+	because := func(reason, message string) func(*Observation) {
+		return func(o *Observation) {
+			o.Verdict.Refusals = append(o.Verdict.Refusals, movable.Refusal{Reason: reason, Message: message})
+		}
+	}
+	refused, unready := because("EmptyDirUnsupported", "volume v is an emptyDir"), because("NodeNotReady", "wait until it is")
+	ended := func(reason string, ago time.Duration) func(*v1alpha1.Migration) {
+		return func(m *v1alpha1.Migration) {
+			m.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-ago))
+			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.MigrationEligible, Status: metav1.ConditionFalse, Reason: reason, Message: "close it"})
+		}
 	}
 	going := pod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
 	for _, tc := range []struct {
@@ -101,6 +110,11 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"one that is to start again", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart }), Untouched, ""},
 		{"one that is never to be moved", pod(func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationNever }), Untouched, ""},
 		{"one that cannot be moved", refused, NotMovable, "pod work loses its state if it is evicted: it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
+		{"one that cannot be moved yet", unready, NotMovableYet, "pod work would lose its state if it were evicted, and cannot be moved yet: NodeNotReady: wait until it is"},
+		{"one that can never be moved, nor yet", both(unready, refused), NotMovable, "it cannot be moved: EmptyDirUnsupported: volume v is an emptyDir"},
+		{"one that cannot be moved for an unknown reason", because("Later", "of a later agent"), NotMovableYet, "of a later agent"},
+		{"one that cannot be moved yet, at the limit of its budget", both(unready, allows("b", 0)), NotMovableYet, "NodeNotReady"},
+		{"one that cannot be moved yet, and says nothing", both(unready, pod(func(p *corev1.Pod) { p.Annotations = nil })), Untouched, ""},
 
 		{"preconditions that are met", preconditions(metav1.Preconditions{UID: new(types.UID("uid")), ResourceVersion: new("7")}), Started, Evacuation},
 		{"no preconditions among the options", func(o *Observation) { o.Options = &metav1.DeleteOptions{} }, Started, Evacuation},
@@ -124,10 +138,13 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		{"after two", both(migration("evict-uid-1", v1alpha1.MigrationRolledBack), migration("evict-uid-2", v1alpha1.MigrationRolledBack)),
 			Failed, "because it could not be moved: Migration evict-uid-2 has ended: why it ended"},
 		{"after one of which the first record is gone", migration("evict-uid-7", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-8"},
-		{"after a refusal", migration("evict-uid-1", v1alpha1.MigrationRefused), Failed, "why it ended"},
-		{"after a refusal since another moved it", migration("evict-uid-1", v1alpha1.MigrationRefused, func(m *v1alpha1.Migration) {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.MigrationEligible, Status: metav1.ConditionFalse, Reason: "AlreadyMoving"})
-		}), Started, "Migration evict-uid-2"},
+		{"after a refusal that lasts", migration("evict-uid-1", v1alpha1.MigrationRefused, ended("NotSupported", 0)), Failed, "why it ended"},
+		{"right after a refusal that passes", migration("evict-uid-1", v1alpha1.MigrationRefused, ended("OpenConnections", time.Minute-time.Second)), NotMovableYet, "cannot be moved yet: OpenConnections: close it"},
+		{"a while after a refusal that passes", migration("evict-uid-1", v1alpha1.MigrationRefused, ended("OpenConnections", time.Minute)), Started, "Migration evict-uid-2"},
+		{"after a refusal since another moved it", migration("evict-uid-1", v1alpha1.MigrationRefused, ended("AlreadyMoving", time.Hour)), Started, "Migration evict-uid-2"},
+		{"right after a failure that was no refusal", migration("evict-uid-1", v1alpha1.MigrationRolledBack, ended("Movable", 0)), Started, "Migration evict-uid-2"},
+		{"after two refusals that pass", both(migration("evict-uid-1", v1alpha1.MigrationRefused, ended("QuotaExceeded", time.Hour)),
+			migration("evict-uid-2", v1alpha1.MigrationRefused, ended("OpenConnections", 0))), Failed, "why it ended"},
 		{"after a failure that no eviction had to do with", migration("by-hand", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-1"},
 		{"beside a migration whose name only begins alike", migration("evict-uid-x", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-1"},
 
@@ -166,6 +183,9 @@ func checkForm(t *testing.T, a Answer) {
 	}
 	if (a.Migration != nil) != (a.Outcome == Started) || a.Migration == nil && len(a.Claims) > 0 {
 		t.Errorf("outcome %s makes %+v and claims %v", a.Outcome, a.Migration, a.Claims)
+	}
+	if (a.Outcome == NotMovable || a.Outcome == NotMovableYet) != (len(a.Refusals) > 0) {
+		t.Errorf("outcome %s has refusals %v", a.Outcome, a.Refusals)
 	}
 	if a.Status == nil {
 		return
@@ -219,7 +239,9 @@ func TestAPodThatCannotBeMovedCanBeKept(t *testing.T) {
 	keep := config
 	keep.AfterFailure = Keep
 	o := seen()
-	migration("evict-uid-1", v1alpha1.MigrationRefused)(&o)
+	migration("evict-uid-1", v1alpha1.MigrationRefused, func(m *v1alpha1.Migration) {
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.MigrationEligible, Status: metav1.ConditionFalse, Reason: "NotSupported"})
+	})(&o)
 	got := Reply(keep, o, now)
 	if got.Outcome != Failed || got.Status == nil || got.Status.Code != http.StatusTooManyRequests || strings.Contains(got.Status.Message, Evacuation) {
 		t.Errorf("answer %+v, status %+v", got, got.Status)

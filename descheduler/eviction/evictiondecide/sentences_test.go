@@ -30,11 +30,13 @@ func TestEachSentenceOfAnEvictionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	refused := func(o *Observation) {
 		o.Verdict.Refusals = []movable.Refusal{{Reason: "EmptyDirUnsupported", Message: "m"}}
 	}
+	unready := func(o *Observation) { o.Verdict.Refusals = []movable.Refusal{{Reason: "NodeNotReady", Message: "m"}} }
 	sentences.Check(t, []string{"decide.go"}, []sentences.Case{
 		{"Eviction triggered evacuation", says(config), says(config, refused)},
 		{"%s: Migration %s moves pod %s to another node", says(config, migration("m", "")), says(config, arriving)},
 		{"Migration %s is moving pod %s to this node: the pod can be evicted once it has ended", says(config, arriving), says(config, migration("m", ""))},
 		{"pod %s loses its state if it is evicted: it cannot be moved: %s: %s", says(config, refused), says(config, twice)},
+		{"pod %s would lose its state if it were evicted, and cannot be moved yet: %s: %s; to end it anyway, delete it", says(config, unready), says(config, refused)},
 		{"pod %s loses its state if it is evicted, because it could not be moved: %s", says(config, twice), says(keep, twice)},
 		{"pod %s could not be moved, and --eviction-after-failure=Keep refuses its eviction: %s", says(keep, twice), says(config, twice)},
 		{"Migration %s has ended: %s", says(config, twice), says(config, migration("evict-uid-1", v1alpha1.MigrationRolledBack))},

@@ -110,7 +110,8 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 		}
 		return
 	}
-	spec.RestartPolicy = corev1.RestartPolicyNever
+	// A restored container that ends is not started again, by no policy or rule: a checkpoint is restored once.
+	spec.RestartPolicy, c.RestartPolicy, c.RestartPolicyRules = corev1.RestartPolicyNever, nil, nil
 	spec.InitContainers = nil
 	// Nothing is pulled while the old pod is frozen, and the image is the one that the target's agent has checked.
 	c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullNever

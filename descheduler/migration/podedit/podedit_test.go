@@ -71,6 +71,8 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
 	in.Pod.Spec.Tolerations = []corev1.Toleration{{Key: "k"}}
 	in.Pod.Spec.Containers[0].Command, in.Pod.Spec.Containers[0].Args = []string{"work"}, []string{"--fast"}
+	in.Pod.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	in.Pod.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart}}
 	plan, pod := planFor(t, in)
 
 	want := &v1alpha1.MigrationPlan{

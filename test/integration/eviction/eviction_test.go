@@ -325,6 +325,46 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	})
 }
 
+// TestAPodThatCannotBeMovedYetIsNotEvicted closes the only other node, as a rolling upgrade does that has a node to go.
+func TestAPodThatCannotBeMovedYetIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "yet", 2)
+	pod := b.job()
+	other := b.Node(0)
+	if pod.Spec.NodeName == other {
+		other = b.Node(1)
+	}
+	b.cordon(other, true)
+	b.Eventually("the webhook sees the cordoned node", func() string {
+		err := b.evict(pod.Name, func(e *policyv1.Eviction) { e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}} })
+		if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "cannot be moved yet: TargetUnsuitable") {
+			return fmt.Sprintf("the eviction is answered with %v", err)
+		}
+		return ""
+	})
+	if err := b.evict(pod.Name); !apierrors.IsTooManyRequests(err) || strings.Contains(err.Error(), evictiondecide.Evacuation) {
+		t.Errorf("the eviction is answered with %v", err)
+	}
+	if now := b.running(1)[0]; now.UID != pod.UID || len(b.Migrations()) > 0 {
+		t.Fatalf("pod %s runs, and the Migrations are %v", now.Name, b.Migrations())
+	}
+	b.cordon(other, false)
+	b.drain(pod.Spec.NodeName)
+	b.allSucceeded(1)
+}
+
+// cordon closes a node for new pods, or opens it.
+func (b *bench) cordon(node string, closed bool) {
+	b.Helper()
+	n := &corev1.Node{}
+	b.Read(node, n)
+	before := n.DeepCopy()
+	n.Spec.Unschedulable = closed
+	if err := b.Patch(b.Context(), n, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // failurePolicies are the failure policies of the overlays in manifests/evictions.
 var failurePolicies = map[string]admissionv1.FailurePolicyType{"open": admissionv1.Ignore, "closed": admissionv1.Fail}
 
