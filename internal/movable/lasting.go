@@ -51,11 +51,15 @@ var lasting = map[string]bool{
 	v1alpha1.MigrationReasonImagesAlwaysPulled: true,
 
 	// Of the agent on the pod's node.
-	v1alpha1.MigrationReasonNotSupported:     true,
-	v1alpha1.MigrationReasonForeignContainer: true,
-	v1alpha1.MigrationReasonTooLarge:         true,
-	v1alpha1.MigrationReasonNoRoom:           false,
-	v1alpha1.MigrationReasonOpenConnections:  false,
+	v1alpha1.MigrationReasonNotSupported:       true,
+	v1alpha1.MigrationReasonForeignContainer:   true,
+	v1alpha1.MigrationReasonTooLarge:           true,
+	v1alpha1.MigrationReasonNoRoom:             false,
+	v1alpha1.MigrationReasonOpenConnections:    false,
+	v1alpha1.MigrationReasonAddressUnsupported: true,
+	v1alpha1.MigrationReasonVolumeFilesOpen:    false,
+	v1alpha1.MigrationReasonFileLocksHeld:      false,
+	v1alpha1.MigrationReasonSharedMemoryInUse:  false,
 }
 
 // Lasts reports whether the pod can never be moved if it is refused for that reason. An unknown reason, such as that of

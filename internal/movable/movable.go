@@ -10,7 +10,6 @@ package movable
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +123,8 @@ func Message(refusals []Refusal) string {
 }
 
 // Admitted returns the refusals that follow from a dry-run creation of the new pod. made is the pod that the API server
-// would have created, err its error. An error that is not about the pod, such as a network error, is returned.
+// would have created, err its error. An error that is not about the pod, such as a network error, is returned. The created
+// pod may still differ, because a webhook may answer differently: see [Changed].
 func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
@@ -135,25 +135,5 @@ func Admitted(wanted, made *corev1.Pod, err error) ([]Refusal, error) {
 	case err != nil:
 		return nil, fmt.Errorf("create pod %s/%s (dry run): %w", wanted.Namespace, wanted.Name, err)
 	}
-	var v Verdict
-	if len(made.Spec.Containers) != len(wanted.Spec.Containers) || len(made.Spec.InitContainers) != len(wanted.Spec.InitContainers) {
-		v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so", v1alpha1.LabelMigration)
-		return v.Refusals, nil
-	}
-	for i := range wanted.Spec.Containers {
-		want, got := &wanted.Spec.Containers[i], &made.Spec.Containers[i]
-		if want.ImagePullPolicy == corev1.PullNever && got.ImagePullPolicy != corev1.PullNever {
-			v.refuse(v1alpha1.MigrationReasonImagesAlwaysPulled, "admission sets imagePullPolicy to %s, so the new pod would depend on a registry while the old one is frozen: "+
-				"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", got.ImagePullPolicy, v1alpha1.LabelMigration)
-		}
-		if got.Image != want.Image {
-			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so",
-				want.Image, got.Image, v1alpha1.LabelMigration)
-		}
-		if !slices.Equal(got.Command, want.Command) {
-			v.refuse(v1alpha1.MigrationReasonPodChanged, "admission changes the command of the new pod, without which it could start from the beginning: exempt pods with the label %s from the webhook or policy that does so",
-				v1alpha1.LabelMigration)
-		}
-	}
-	return v.Refusals, nil
+	return Changed(wanted, made), nil
 }

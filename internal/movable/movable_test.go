@@ -278,7 +278,10 @@ func TestItSaysWhatChangesForThePod(t *testing.T) {
 
 func TestWhatTheAPIServerSaysAboutTheNewPod(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	wanted := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "checkpoint", ImagePullPolicy: corev1.PullNever}}}}
+	wanted := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelMigration: "uid"}, Annotations: map[string]string{v1alpha1.AnnotationMigrationName: "m"}},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "checkpoint", ImagePullPolicy: corev1.PullNever}}},
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.Pod)
@@ -295,6 +298,15 @@ func TestWhatTheAPIServerSaysAboutTheNewPod(t *testing.T) {
 		{name: "the API server is overloaded", err: apierrors.NewTooManyRequests("later", 1), fails: true},
 		{name: "images are always pulled", change: func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways }, reason: "ImagesAlwaysPulled"},
 		{name: "a webhook names another registry", change: func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror/checkpoint" }, reason: "PodChanged"},
+		{name: "a webhook drops the label", change: func(p *corev1.Pod) { p.Labels = nil }, reason: "PodChanged"},
+		{name: "a webhook drops annotations", change: func(p *corev1.Pod) { p.Annotations = nil }, reason: "PodChanged"},
+		{name: "a webhook adds a label and an annotation", change: func(p *corev1.Pod) { p.Labels["team"], p.Annotations["a"] = "blue", "b" }},
+		{name: "a webhook has it restarted", change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }, reason: "PodChanged"},
+		{name: "a webhook has its container restarted", change: func(p *corev1.Pod) { always(&p.Spec.Containers[0]) }, reason: "PodChanged"},
+		{name: "a webhook has its container restarted by a rule", change: func(p *corev1.Pod) { ruled(&p.Spec.Containers[0]) }, reason: "PodChanged"},
+		{name: "a webhook mounts a volume", change: func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: "/certs"}} }, reason: "PodChanged"},
+		{name: "a webhook adds a volume", change: func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "certs"}} }, reason: "PodChanged"},
+		{name: "a webhook selects a runtime", change: func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, reason: "PodChanged"},
 		{name: "a webhook adds a sidecar", change: func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }, reason: "PodChanged"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

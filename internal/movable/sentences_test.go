@@ -228,7 +228,10 @@ func aboutNodes() []sentences.Case {
 func aboutTheNewPod(t *testing.T) []sentences.Case {
 	t.Helper()
 	pods := schema.GroupResource{Resource: "pods"}
-	wanted := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "checkpoint", ImagePullPolicy: corev1.PullNever}}}}
+	wanted := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelMigration: "uid"}},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "checkpoint", ImagePullPolicy: corev1.PullNever}}},
+	}
 	admitted := func(err error, change ...func(*corev1.Pod)) string {
 		t.Helper()
 		made := wanted.DeepCopy()
@@ -245,16 +248,29 @@ func aboutTheNewPod(t *testing.T) []sentences.Case {
 	pulled := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways })
 	commanded := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"wrapped"} })
 	mirrored := admitted(nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror/work" })
+	restarted := admitted(nil, func(p *corev1.Pod) { always(&p.Spec.Containers[0]) })
+	mounted := admitted(nil, func(p *corev1.Pod) {
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: "/injected"}}
+	})
+	unlabelled := admitted(nil, func(p *corev1.Pod) { p.Labels = nil })
 	return []sentences.Case{
 		{"the quota of the namespace does not allow a second pod during the migration: raise its ResourceQuota, or wait (%v)", quota, security},
 		{"the API server does not admit the new pod: %v", security, quota},
 		// A webhook may also remove one.
 		{"admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so", admitted(nil, func(p *corev1.Pod) { p.Spec.Containers = nil }), mirrored},
 		{"admission changes the containers of the new pod: exempt pods with the label %s from the webhook or policy that does so",
-			admitted(nil, func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }), admitted(nil, func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })},
+			admitted(nil, func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }), admitted(nil, func(p *corev1.Pod) { p.Labels["a"] = "b" })},
 		{"admission sets imagePullPolicy to %s, so the new pod would depend on a registry while the old one is frozen: ", pulled, mirrored},
 		{"exempt pods with the label %s, or disable the admission plugin AlwaysPullImages", pulled, mirrored},
-		{"admission changes the command of the new pod, without which it could start from the beginning: exempt pods with the label %s from the webhook or policy that does so", commanded, pulled},
+		{"admission changes %s of the new pod, without which it could start from the beginning or not at all: exempt pods with the label %s from the webhook or policy that does so", commanded, pulled},
+		{"the command", commanded, pulled},
+		{"the restart policy of the container", restarted, commanded},
+		{"the mounts", mounted, commanded},
+		{"admission changes %s of the new pod, on which the migration relies: exempt pods with the label %s from the webhook or policy that does so", unlabelled, commanded},
+		{"the labels and annotations", unlabelled, commanded},
+		{"the restart policy", admitted(nil, func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }), unlabelled},
+		{"the runtime class", admitted(nil, func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("kata") }), unlabelled},
+		{"the volumes", admitted(nil, func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "injected"}} }), unlabelled},
 		{"admission changes the image of the new pod from %s to %s: exempt pods with the label %s from the webhook or policy that does so", mirrored, pulled},
 	}
 }

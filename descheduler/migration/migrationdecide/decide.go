@@ -38,6 +38,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -209,17 +210,24 @@ func HandingOver(m *v1alpha1.Migration) bool {
 	return condition(&m.Status, v1alpha1.MigrationHandedOver) != nil
 }
 
-// mine reports whether the migration created a pod.
-func mine(m *v1alpha1.Migration, pod *corev1.Pod) bool {
-	return pod != nil && pod.Labels[v1alpha1.LabelMigration] == string(m.UID)
-}
-
-// restored returns the new pod; nil if there is none, or if another pod has its name.
+// restored returns the new pod; nil if there is none, or if another pod has its name. A pod that has lost its label, to a
+// webhook or a user, is the new pod nevertheless: its copy may run, so it must go before the old pod continues.
 func (o *Observation) restored() *corev1.Pod {
-	if mine(o.Migration, o.Restored) {
-		return o.Restored
+	pod := o.Restored
+	if pod == nil || labelled(o.Migration, pod) {
+		return pod
+	}
+	name, uid, ok := podedit.SourceOf(pod)
+	plan := o.Migration.Status.Plan
+	if ok && plan != nil && name == o.Migration.Spec.PodName && string(uid) == plan.PodUID && pod.Annotations[v1alpha1.AnnotationMigrationName] == o.Migration.Name {
+		return pod
 	}
 	return nil
+}
+
+// labelled reports whether a pod has the label of a migration, which new pods have until that has ended.
+func labelled(m *v1alpha1.Migration, pod *corev1.Pod) bool {
+	return pod.Labels[v1alpha1.LabelMigration] == string(m.UID)
 }
 
 // ownedByReplicaSet reports whether the owner of a pod is a ReplicaSet.

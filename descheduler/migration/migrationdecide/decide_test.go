@@ -135,6 +135,7 @@ func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
 
 func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 	freeze, verifying := ordered(v1alpha1.OrderFreeze), isStaged
+	reserving := func(w *world) bool { return w.m.Status.Order == v1alpha1.OrderPrepare && w.restored() != nil }
 	for _, tc := range []struct {
 		name  string
 		until func(*world) bool
@@ -170,6 +171,11 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		{"the scheduler gives the room away", freeze, func(w *world) { w.m.Status.Reservation = nil }, "ReservationLost"},
 		{"somebody deletes the new pod", freeze, func(w *world) { w.remove(w.restored()) }, "NewPodGone"},
 		{"somebody is deleting the new pod", verifying, func(w *world) { w.restored().DeletionTimestamp = &metav1.Time{} }, "NewPodDeleted"},
+		{"the new pod has lost its label while it is frozen", verifying, func(w *world) { delete(w.restored().Labels, v1alpha1.LabelMigration) }, "PodChanged"},
+		{"the new pod was made without its label", reserving, func(w *world) { delete(w.restored().Labels, v1alpha1.LabelMigration) }, "PodChanged"},
+		{"the new pod was made with a container that is restarted", reserving, func(w *world) {
+			w.restored().Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		}, "PodChanged"},
 		{"the restore fails", verifying, func(w *world) { w.restored().Status.Phase = corev1.PodFailed }, "RestoreFailed"},
 		{"it was bound too early", next(WriteStatus), func(w *world) {
 			w.controller()
@@ -201,6 +207,20 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 				t.Errorf("it goes back for %s (%s), want %s", c.Reason, c.Message, tc.want)
 			}
 		})
+	}
+}
+
+// TestANewPodWithoutItsLabelGoesBeforeTheOldOneContinues: its copy may run, whoever has removed the label.
+func TestANewPodWithoutItsLabelGoesBeforeTheOldOneContinues(t *testing.T) {
+	w := on(t, ofJob, false, isStaged)
+	delete(w.restored().Labels, v1alpha1.LabelMigration)
+	w.apply(w.decide(), w.m.ResourceVersion)
+	if step := w.decide(); step.Do != DeletePod || step.Pod.Name != w.m.Status.Plan.RestoredPod {
+		t.Errorf("it does not delete the new pod: %+v", step)
+	}
+	w.remove(w.restored())
+	if step := w.decide(); step.Do != WriteStatus || step.Status.Order != v1alpha1.OrderThaw {
+		t.Errorf("the old pod does not continue: %+v", step)
 	}
 }
 

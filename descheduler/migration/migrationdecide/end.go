@@ -15,7 +15,7 @@ import (
 // end handles a migration that has ended.
 func (c Config) end(o Observation, now time.Time) Step {
 	m := o.Migration
-	if r := o.restored(); r != nil && r.DeletionTimestamp == nil {
+	if r := o.restored(); r != nil && labelled(m, r) && r.DeletionTimestamp == nil {
 		return *Leftover(m, r, nil)
 	}
 	if hasFinalizer(m) {

@@ -59,12 +59,16 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparing, inspectionMessage(plan), now)
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
+	pod, err := podedit.NewPod(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
+	if err != nil {
+		return goBack(o, fault{v1alpha1.MigrationReasonNewPodNotCreated, err.Error()}, now)
+	}
 	if o.restored() == nil {
-		pod, err := podedit.NewPod(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
-		if err != nil {
-			return goBack(o, fault{v1alpha1.MigrationReasonNewPodNotCreated, err.Error()}, now)
-		}
 		return Step{Do: CreatePod, Why: "the source is prepared", Pod: pod}
+	}
+	// A webhook may treat the pod otherwise than its dry run.
+	if changed := movable.Changed(pod, o.restored()); len(changed) > 0 {
+		return goBack(o, fault{movable.Reason(changed), movable.Message(changed)}, now)
 	}
 	reservation := m.Status.Reservation
 	if reservation == nil || reservation.PodUID != string(o.restored().UID) {

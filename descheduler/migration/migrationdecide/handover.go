@@ -194,7 +194,7 @@ func (c Config) cleanUp(o Observation, now time.Time) Step {
 	if done, until := c.cleaned(o, now); !done {
 		return s.writeOr(m, "wait for the agents to clean up", until)
 	}
-	if r := o.restored(); r != nil {
+	if r := o.restored(); r != nil && labelled(m, r) {
 		pod := r.DeepCopy()
 		delete(pod.Labels, v1alpha1.LabelMigration)
 		return Step{Do: PatchPod, Why: "the new pod is no longer part of a migration", Pod: pod}

@@ -22,6 +22,8 @@ func (o *Observation) faultOfRestored(now time.Time) *fault {
 		return nil // not created yet
 	case r == nil:
 		return &fault{v1alpha1.MigrationReasonNewPodGone, "another client has deleted the new pod"}
+	case !labelled(m, r):
+		return &fault{v1alpha1.MigrationReasonPodChanged, "the new pod has lost the label " + v1alpha1.LabelMigration + ", by which the scheduler and the agents recognize it: exempt pods with that label from the webhook or policy that removes it"}
 	case r.DeletionTimestamp != nil:
 		return &fault{v1alpha1.MigrationReasonNewPodDeleted, "another client is deleting the new pod"}
 	case r.Status.Phase == corev1.PodFailed:

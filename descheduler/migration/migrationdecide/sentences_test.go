@@ -175,6 +175,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return w.says(1)
 	}
 	deleting := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
+	unlabelled := func(p *corev1.Pod) { delete(p.Labels, v1alpha1.LabelMigration) }
 	ends := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	bareGone := func() string {
 		w := on(t, bare, false, freeze)
@@ -312,6 +313,8 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}), well},
 		{"another client has deleted the new pod", target(func(w *world) { w.remove(w.restored()) }), well},
+		{"the new pod has lost the label ", newPod(isBound, unlabelled), well},
+		{", by which the scheduler and the agents recognize it: exempt pods with that label from the webhook or policy that removes it", newPod(isBound, unlabelled), well},
 		{"another client is deleting the new pod", newPod(isBound, deleting), well},
 		{"the new pod has failed: ", failed, container},
 		{"exit code %d, %s %s", failed, newPod(isBound, ends)},

@@ -325,44 +325,33 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	})
 }
 
-// TestAPodThatCannotBeMovedYetIsNotEvicted closes the only other node, as a rolling upgrade does that has a node to go.
+// TestAPodThatCannotBeMovedYetIsNotEvicted has a pod whose startup probe has not succeeded yet, in place of its kubelet.
 func TestAPodThatCannotBeMovedYetIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "yet", 2)
-	pod := b.job()
-	other := b.Node(0)
-	if pod.Spec.NodeName == other {
-		other = b.Node(1)
-	}
-	b.cordon(other, true)
-	b.Eventually("the webhook sees the cordoned node", func() string {
-		err := b.evict(pod.Name, func(e *policyv1.Eviction) { e.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}} })
-		if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "cannot be moved yet: TargetUnsuitable") {
-			return fmt.Sprintf("the eviction is answered with %v", err)
-		}
-		return ""
+	pod := b.job(func(p *corev1.PodTemplateSpec) {
+		p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
 	})
-	if err := b.evict(pod.Name); !apierrors.IsTooManyRequests(err) || strings.Contains(err.Error(), evictiondecide.Evacuation) {
-		t.Errorf("the eviction is answered with %v", err)
+	started := func(is bool) {
+		t.Helper()
+		before := pod.DeepCopy()
+		pod.Status.ContainerStatuses[0].Started = &is
+		if err := b.Status().Patch(t.Context(), &pod, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if now := b.running(1)[0]; now.UID != pod.UID || len(b.Migrations()) > 0 {
-		t.Fatalf("pod %s runs, and the Migrations are %v", now.Name, b.Migrations())
+	started(false)
+	for range 2 {
+		if err := b.evict(pod.Name); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "cannot be moved yet: StartupProbePending") || strings.Contains(err.Error(), evictiondecide.Evacuation) {
+			t.Errorf("the eviction is answered with %v", err)
+		}
 	}
-	b.cordon(other, false)
-	b.drain(pod.Spec.NodeName)
+	if now := b.Pods(); len(now) != 1 || now[0].UID != pod.UID || now[0].DeletionTimestamp != nil || len(b.Migrations()) > 0 {
+		t.Fatalf("the pods are %v, and the Migrations %v", now, b.Migrations())
+	}
+	started(true)
+	b.migrates(b.evict(pod.Name))
 	b.allSucceeded(1)
-}
-
-// cordon closes a node for new pods, or opens it.
-func (b *bench) cordon(node string, closed bool) {
-	b.Helper()
-	n := &corev1.Node{}
-	b.Read(node, n)
-	before := n.DeepCopy()
-	n.Spec.Unschedulable = closed
-	if err := b.Patch(b.Context(), n, client.MergeFrom(before)); err != nil {
-		b.Fatal(err)
-	}
 }
 
 // failurePolicies are the failure policies of the overlays in manifests/evictions.
