@@ -654,6 +654,20 @@ const (
 	// MigrationReasonOpenConnections means that the container has TCP connections.
 	// +condition=Eligible=False,Finished=False
 	MigrationReasonOpenConnections = "OpenConnections"
+	// MigrationReasonAddressUnsupported means that the container uses the pod's IP address, which the new pod does not
+	// have.
+	// +condition=Eligible=False,Finished=False
+	MigrationReasonAddressUnsupported = "AddressUnsupported"
+	// MigrationReasonVolumeFilesOpen means that the container has opened a file of a ConfigMap, a Secret, a token or
+	// another volume that the kubelet writes.
+	// +condition=Eligible=False,Finished=False
+	MigrationReasonVolumeFilesOpen = "VolumeFilesOpen"
+	// MigrationReasonFileLocksHeld means that the container has locked a file of a volume.
+	// +condition=Eligible=False,Finished=False
+	MigrationReasonFileLocksHeld = "FileLocksHeld"
+	// MigrationReasonSharedMemoryInUse means that the container has files in /dev/shm.
+	// +condition=Eligible=False,Finished=False
+	MigrationReasonSharedMemoryInUse = "SharedMemoryInUse"
 	// MigrationReasonTooLarge means that the checkpoint is larger than allowed.
 	// +condition=Eligible=False,Finished=False
 	MigrationReasonTooLarge = "TooLarge"

@@ -9,20 +9,6 @@ import (
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
-func TestEstablishedConnectionsAreCounted(t *testing.T) {
-	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
-   2: 0100007F:C001 0100007F:1F90 06 00000000:00000000 00:00000000 00000000     0        0 3 1 0 100 0 0 10 0
-   3: 0100007F:C002 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 4 1 0 100 0 0 10 0
-`
-	dir := t.TempDir()
-	testfile.Write(t, filepath.Join(dir, "tcp"), table)
-	if got, err := connections(dir); err != nil || got != 2 {
-		t.Errorf("there are %d connections (%v), want 2: those that listen and those that end do not count", got, err)
-	}
-}
-
 func TestAFolderForTheOldRootIsSearched(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(root string) error

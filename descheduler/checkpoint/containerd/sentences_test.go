@@ -58,6 +58,10 @@ func (h hostTasks) Get(context.Context, *tasksapi.GetRequest, ...grpc.CallOption
 	return &tasksapi.GetResponse{Process: &task.Process{Status: h.state, Pid: 42}}, nil
 }
 
+func (h hostTasks) ListPids(context.Context, *tasksapi.ListPidsRequest, ...grpc.CallOption) (*tasksapi.ListPidsResponse, error) {
+	return &tasksapi.ListPidsResponse{Processes: []*task.ProcessInfo{{Pid: 42}}}, nil
+}
+
 func (h hostTasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...grpc.CallOption) (*tasksapi.CheckpointTaskResponse, error) {
 	if h.hangs != nil {
 		<-h.hangs
@@ -119,6 +123,10 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	moved := func(spec string, files map[string]string) string {
 		c := client(&host{state: task.Status_RUNNING, spec: spec})
+		process(t, c.Proc, 42)
+		if err := os.Mkdir(filepath.Join(c.Proc, "42", "root"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		for name, text := range files {
 			if err := os.MkdirAll(filepath.Join(c.Proc, "42", filepath.Dir(name)), 0o700); err != nil {
 				t.Fatal(err)
@@ -127,11 +135,24 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return fmt.Sprint(c.movable(t.Context(), k, 42))
 	}
-	const header = "  sl  local_address rem_address   st\n"
 	connected := func(n int) string {
-		return moved("{}", map[string]string{"net/tcp": header + strings.Repeat("   0: 0100007F:1F90 0100007F:C001 01 0\n", n)})
+		return moved("{}", map[string]string{"net/tcp": socketHeader + strings.Repeat(socket(loopback, loopback, "01", 1), n)})
 	}
 	none := connected(0)
+	datagrams := func(lines string) string { return moved("{}", map[string]string{"net/udp": socketHeader + lines}) }
+	one := socket(ofPod, ofPod, "01", 1)
+	used := func(name, text string) string { return moved("{}", map[string]string{name: text}) }
+	mapped := used("maps", "1-2 r--p 0 0:0 7 /etc/config/..2026_11_30_09_48_23.1234567890/key\n")
+	locked := func() string {
+		c := client(&host{state: task.Status_RUNNING, spec: "{}"})
+		dir := process(t, c.Proc, 42)
+		link(t, "/shared/file", filepath.Join(dir, "fd", "3"))
+		testfile.Write(t, filepath.Join(dir, "fdinfo", "3"), "mnt_id:\t101\nlock:\t1: POSIX\n")
+		if err := os.Mkdir(filepath.Join(dir, "root"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(c.movable(t.Context(), k, 42))
+	}()
 	frozen := func(state task.Status, cgroup string) string {
 		return fmt.Sprint(client(&host{state: state, cgroup: cgroup}).Freeze(t.Context(), k))
 	}
@@ -177,9 +198,15 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"%s is %s: only running containers can be moved", inspected(task.Status_STOPPED), inspected(task.Status_RUNNING)},
 		{"%s has a terminal, which cannot be moved: remove tty from the pod", moved(`{"process":{"terminal":true}}`, nil), none},
 		{"%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem",
-			moved(`{"root":{"readonly":true}}`, map[string]string{"root/etc": ""}), moved(`{"root":{"readonly":true}}`, map[string]string{"root/tmp/x": "", "net/tcp": header})},
+			moved(`{"root":{"readonly":true}}`, map[string]string{"root/etc": ""}), moved(`{"root":{"readonly":true}}`, map[string]string{"root/tmp/x": "", "net/tcp": socketHeader})},
 		{"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", connected(1), none},
 		{"open TCP connection", connected(1), none},
+		{"the network namespace of %s has %s, which cannot be moved, because the new pod has another address: close %s", datagrams(one), none},
+		{"connected UDP socket", datagrams(one), datagrams(socket(anyone, nobody, "07", 1))},
+		{"a socket of %s is bound to %s, and the new pod has another address: bind it to all addresses instead", datagrams(socket(ofPod, nobody, "07", 1)), datagrams(one)},
+		{"%s has opened %s, a file of a volume that the kubelet writes, which has another path on another node: close it once it is read", mapped, none},
+		{"%s has locked %s, a file of a volume, and its copy on another node would wait for the lock: release the lock", locked, mapped},
+		{"%s has a file %q in /dev/shm, whose contents are not moved: remove it when it is not needed, or use files elsewhere", used("root/dev/shm/file", ""), none},
 		{"%s cannot be frozen: %v", unfreezable, none},
 		{"%s has ended", frozen(task.Status_STOPPED, ""), frozen(task.Status_RUNNING, "0::/elsewhere\n")},
 		{"%s cannot be frozen: %v: check the freezer of its control group", frozen(task.Status_RUNNING, "0::/elsewhere\n"), frozen(task.Status_PAUSED, "0::/elsewhere\n")},

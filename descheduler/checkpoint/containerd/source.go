@@ -101,15 +101,20 @@ func (c *Client) describe(ctx context.Context, k checkpoint.Container) (checkpoi
 
 // memory returns the expected size of a dump, in bytes: the memory that the processes wrote.
 func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, error) {
-	answer, err := c.tasks.ListPids(ctx, &tasksapi.ListPidsRequest{ContainerID: k.ID})
+	pids, err := c.processes(ctx, k)
 	if err != nil {
 		return 0, err
 	}
-	var pids []int
+	return memoryOf(c.Proc, pids)
+}
+
+// processes returns the IDs of the processes of a container.
+func (c *Client) processes(ctx context.Context, k checkpoint.Container) (pids []int, err error) {
+	answer, err := c.tasks.ListPids(ctx, &tasksapi.ListPidsRequest{ContainerID: k.ID})
 	for _, process := range answer.GetProcesses() {
 		pids = append(pids, int(process.GetPid()))
 	}
-	return memoryOf(c.Proc, pids)
+	return pids, err
 }
 
 // imageID returns the ID of the container's image. The name in the pod may refer to another image
@@ -153,16 +158,54 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	if _, err := c.freezerOf(pid, k.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s cannot be frozen: %v", k, err)
 	}
-	if c.OpenConnections {
-		return nil
+	if err := c.checkSockets(k, pid); err != nil {
+		return err
 	}
-	open, err := connections(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "net"))
-	if err != nil {
+	return c.checkFiles(ctx, k, pid)
+}
+
+// checkSockets refuses containers whose sockets cannot be moved.
+func (c *Client) checkSockets(k checkpoint.Container, pid uint32) error {
+	open, err := socketsOf(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "net"))
+	switch {
+	case err != nil:
 		return fmt.Errorf("list the connections of %s: %w", k, err)
-	}
-	if open > 0 {
+	case open.TCP > 0 && !c.OpenConnections:
 		return checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections,
-			"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, plural.Count(open, "open TCP connection"), plural.Form(open, "it", "them"))
+			"the network namespace of %s has %s, which cannot be moved: close %s, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, plural.Count(open.TCP, "open TCP connection"), plural.Form(open.TCP, "it", "them"))
+	case open.UDP > 0:
+		return checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections,
+			"the network namespace of %s has %s, which cannot be moved, because the new pod has another address: close %s", k, plural.Count(open.UDP, "connected UDP socket"), plural.Form(open.UDP, "it", "them"))
+	case open.Bound.IsValid():
+		return checkpoint.Fail(v1alpha1.MigrationReasonAddressUnsupported,
+			"a socket of %s is bound to %s, and the new pod has another address: bind it to all addresses instead", k, open.Bound)
+	}
+	return nil
+}
+
+// checkFiles refuses containers whose open files, locks or shared memory cannot be moved.
+func (c *Client) checkFiles(ctx context.Context, k checkpoint.Container, pid uint32) error {
+	pids, err := c.processes(ctx, k)
+	if err != nil {
+		return fmt.Errorf("list the processes of %s: %w", k, err)
+	}
+	used, err := filesOf(c.Proc, pids)
+	if err != nil {
+		return fmt.Errorf("list the open files of %s: %w", k, err)
+	}
+	shared, err := sharedMemory(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the shared memory of %s: %w", k, err)
+	case used.Versioned != "":
+		return checkpoint.Fail(v1alpha1.MigrationReasonVolumeFilesOpen,
+			"%s has opened %s, a file of a volume that the kubelet writes, which has another path on another node: close it once it is read", k, used.Versioned)
+	case used.Locked != "":
+		return checkpoint.Fail(v1alpha1.MigrationReasonFileLocksHeld,
+			"%s has locked %s, a file of a volume, and its copy on another node would wait for the lock: release the lock", k, used.Locked)
+	case shared != "":
+		return checkpoint.Fail(v1alpha1.MigrationReasonSharedMemoryInUse,
+			"%s has a file %q in /dev/shm, whose contents are not moved: remove it when it is not needed, or use files elsewhere", k, shared)
 	}
 	return nil
 }

@@ -126,9 +126,10 @@ func (c Config) restore(ctx context.Context, call Call, b bundle) error {
 	return err
 }
 
-// restore returns the arguments with which runc restores the container that a call creates.
+// restore returns the arguments with which runc restores the container that a call creates. Without --file-locks, CRIU would
+// not restore the locks that the processes hold, and they would not notice.
 func (c Call) restore(images, work string) []string {
-	args := append(slices.Clone(c.Globals), "restore", "--detach", "--no-subreaper", "--image-path", images, "--work-path", work)
+	args := append(slices.Clone(c.Globals), "restore", "--detach", "--no-subreaper", "--file-locks", "--image-path", images, "--work-path", work)
 	for _, flag := range []struct{ name, value string }{{"--bundle", c.Bundle}, {"--pid-file", c.PIDFile}, {"--console-socket", c.ConsoleSocket}} {
 		if flag.value != "" {
 			args = append(args, flag.name, flag.value)

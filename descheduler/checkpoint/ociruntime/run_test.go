@@ -236,7 +236,7 @@ func TestAStagedContainerIsRestoredAndRunsWhenItIsStarted(t *testing.T) {
 	}
 	const globals = "--root /state --log /bundle/log.json --log-format json "
 	p.wantCalls(
-		globals+"restore --detach --no-subreaper --image-path /images --work-path /bundle/restore --bundle /bundle --pid-file /bundle/init.pid c1",
+		globals+"restore --detach --no-subreaper --file-locks --image-path /images --work-path /bundle/restore --bundle /bundle --pid-file /bundle/init.pid c1",
 		globals+"pause c1")
 	if got := string(testfile.Read(t, filepath.Join(p.bundle, "init.pid"))); got != "4711\n" {
 		t.Errorf("the file with the process ID has %q", got)
@@ -255,7 +255,7 @@ func TestAStagedContainerIsRestoredAndRunsWhenItIsStarted(t *testing.T) {
 
 func TestAStagedContainerDoesNotStartWithoutItsCheckpoint(t *testing.T) {
 	const globals = "--root /state --log /bundle/log.json --log-format json "
-	const restore = globals + "restore --detach --no-subreaper --image-path /images --work-path /bundle/restore --bundle /bundle --pid-file /bundle/init.pid c1"
+	const restore = globals + "restore --detach --no-subreaper --file-locks --image-path /images --work-path /bundle/restore --bundle /bundle --pid-file /bundle/init.pid c1"
 	for name, tc := range map[string]struct {
 		answer func(*place) restoreapi.Answer
 		script map[string]string

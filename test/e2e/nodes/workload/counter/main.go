@@ -6,6 +6,7 @@
 //	MB        MiB of memory that it fills and keeps checking (default: 0)
 //	TICK_MS   milliseconds between values (default: 100)
 //	LISTEN    address on which it answers HTTP requests, such as ":8080" (default: none)
+//	HOLD      what it holds as long as it runs, such as "file:/etc/config/key" (default: nothing); see hold.go
 //
 // If its memory has changed, it prints an error and ends with code 3.
 package main
@@ -38,6 +39,12 @@ func main() {
 	}
 	if address := os.Getenv("LISTEN"); address != "" {
 		go serve(address)
+	}
+	if what := os.Getenv("HOLD"); what != "" {
+		if err := hold(what); err != nil {
+			fmt.Fprintln(os.Stderr, "counter:", err)
+			os.Exit(2)
+		}
 	}
 	debug.SetGCPercent(-1) // it makes almost no garbage, and a collection would touch all memory
 	debug.SetMemoryLimit(int64(megabytes+64) << 20)
