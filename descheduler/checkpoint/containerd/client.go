@@ -15,11 +15,13 @@ package containerd
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
 	diffapi "github.com/containerd/containerd/api/services/diff/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
@@ -80,7 +82,10 @@ type Client struct {
 	leases     leasesapi.LeasesClient
 	snapshots  snapshotsapi.SnapshotsClient
 	runtime    criapi.RuntimeServiceClient
+	images     imagesapi.ImagesClient
 	criImages  criapi.ImageServiceClient
+	// pinning keeps the changes of the labels of images apart.
+	pinning sync.Mutex
 }
 
 // New returns a client. It connects on first use, and again after a restart of containerd.
@@ -100,8 +105,8 @@ func New(o Options) (*Client, error) {
 		Options: o, connection: c,
 		tasks: tasksapi.NewTasksClient(c), containers: containersapi.NewContainersClient(c), content: contentapi.NewContentClient(c),
 		diff: diffapi.NewDiffClient(c), leases: leasesapi.NewLeasesClient(c),
-		snapshots: snapshotsapi.NewSnapshotsClient(c),
-		runtime:   criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
+		snapshots: snapshotsapi.NewSnapshotsClient(c), images: imagesapi.NewImagesClient(c),
+		runtime: criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
 	}, nil
 }
 

@@ -112,7 +112,7 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		if h.images == nil {
 			h.images = []string{"i"}
 		}
-		return cgrouped(t, &Client{containers: specified{labels: ownLabels, spec: h.spec}, tasks: hostTasks{host: h}, criImages: hostImages{host: h}, runtime: hostRuntime{host: h}}, cmp.Or(h.cgroup, version1), nil)
+		return cgrouped(t, &Client{containers: specified{labels: ownLabels, spec: h.spec}, tasks: hostTasks{host: h}, criImages: hostImages{host: h}, images: recordsAPI{records: records{}}, runtime: hostRuntime{host: h}}, cmp.Or(h.cgroup, version1), nil)
 	}
 	inspected := func(state task.Status) string {
 		_, err := client(&host{state: state, spec: `{"process":{"terminal":true}}`}).Inspect(t.Context(), k)

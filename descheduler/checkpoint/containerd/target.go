@@ -25,7 +25,8 @@ const (
 	unfinished = ".part"
 )
 
-// Able fails if the image cannot be restored here. Otherwise the new pod's container starts with the checkpoint only.
+// Able fails if the image cannot be restored here. Otherwise the new pod's container starts with the checkpoint only, and
+// the kubelet does not remove the container's image.
 func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -47,6 +48,9 @@ func (c *Client) Able(ctx context.Context, image checkpoint.Image) error {
 	}
 	if !on {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "containerd of node %s does not start %s in place of runc: install it there and name it as BinaryName of the default runtime", image.Node, RuntimeName)
+	}
+	if err := c.pin(ctx, image); err != nil {
+		return err
 	}
 	if err := c.Restore.Make(); err != nil {
 		return err
@@ -157,13 +161,18 @@ func (c *Client) Has(_ context.Context, image checkpoint.Image) (bool, error) {
 }
 
 // Remove removes the checkpoint, complete or not, and no longer keeps the new pod from starting.
-func (c *Client) Remove(_ context.Context, image checkpoint.Image) error {
+func (c *Client) Remove(ctx context.Context, image checkpoint.Image) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	if image.Pod != "" {
 		if err := c.Restore.Release(image.Pod); err != nil {
 			return err
 		}
 	}
-	return c.drop(image)
+	if err := c.drop(image); err != nil {
+		return err
+	}
+	return c.unpin(ctx, image)
 }
 
 func (c *Client) drop(image checkpoint.Image) error {
@@ -204,7 +213,7 @@ func (c *Client) Give(ctx context.Context, image checkpoint.Image, id string) (r
 func (c *Client) Sweep(ctx context.Context, known func(migration string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	errs := []error{c.sweepLeases(ctx, known)}
+	errs := []error{c.sweepLeases(ctx, known), c.sweepPins(ctx, known)}
 	entries, err := os.ReadDir(c.StagingDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, fmt.Errorf("list the staged checkpoints: %w", err))
