@@ -105,6 +105,17 @@ func TestAnImageThatSomebodyElseHasPinnedStaysSo(t *testing.T) {
 	}
 }
 
+func TestRemovingACheckpointReleasesItsImage(t *testing.T) {
+	labels := map[string]string{labelPinned: "pinned", labelPinnedFor: "m"}
+	c := &Client{Options: Options{StagingDir: t.TempDir()}, images: recordsAPI{records: records{"sha256:1": labels}}}
+	if err := c.Remove(t.Context(), checkpoint.Image{Migration: "m", Requirements: capability.Requirements{BaseImageID: "sha256:1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(labels) > 0 {
+		t.Errorf("its labels are %v", labels)
+	}
+}
+
 func TestAnImageWithoutARecordIsNotPinned(t *testing.T) {
 	c := &Client{images: recordsAPI{records: records{}}}
 	for _, id := range []string{"", "sha256:2"} {
