@@ -90,6 +90,21 @@ func (w *Writer) From(name string, size int64, r io.Reader) error {
 	return nil
 }
 
+// Via adds a file of size bytes that write writes. Fewer or more bytes are an error.
+func (w *Writer) Via(name string, size int64, write func(io.Writer) error) error {
+	if err := w.header(name, size, tar.TypeReg); err != nil {
+		return err
+	}
+	err := write(struct{ io.Writer }{w.tar}) // whoever reads in large parts uses its own buffer
+	if err == nil {
+		err = w.tar.Flush() // an error if bytes are missing
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
 // File adds a file of the node.
 func (w *Writer) File(name, file string) error {
 	f, err := openRegular(file)

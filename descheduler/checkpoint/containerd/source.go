@@ -14,12 +14,9 @@ import (
 	"time"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
-	contentapi "github.com/containerd/containerd/api/services/content/v1"
-	diffapi "github.com/containerd/containerd/api/services/diff/v1"
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
-	"google.golang.org/grpc/codes"
 	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -52,7 +49,9 @@ type notes struct {
 	// Log is the container's log file, and LogBytes how many bytes of it are sent.
 	Log      string
 	LogBytes int64
-	// Diff is the digest, in the content store, of the files that the container changed.
+	// Upper is the upper folder of overlayfs, on the node, with the files that the container changed, or Diff is their
+	// digest in the content store. DiffBytes is the size of their tar.
+	Upper     string
 	Diff      string
 	DiffBytes int64
 }
@@ -262,7 +261,7 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		return 0, err
 	}
 	var n notes
-	if n.Diff, n.DiffBytes, err = c.written(ctx, k, info.GetContainer(), filepath.Base(dir)); err != nil {
+	if err := c.changed(ctx, k, info.GetContainer(), filepath.Base(dir), &n); err != nil {
 		return 0, err
 	}
 	n.Log, n.LogBytes = seen.GetStatus().GetLogPath(), logBytes(seen.GetStatus().GetLogPath())
@@ -321,44 +320,6 @@ func describe(dir string, k checkpoint.Container, info *containersapi.Container,
 	return nil
 }
 
-// written has containerd make a tar of the files that the container changed. It is small for most
-// containers, so it goes through the content store, which works with every snapshotter.
-func (c *Client) written(ctx context.Context, k checkpoint.Container, info *containersapi.Container, migration string) (digest string, size int64, err error) {
-	lease := leasePrefix + migration
-	if err := c.makeLease(ctx, lease, migration); err != nil {
-		return "", 0, err
-	}
-	ctx = leased(ctx, lease)
-	stat, err := c.snapshots.Stat(ctx, &snapshotsapi.StatSnapshotRequest{Snapshotter: info.GetSnapshotter(), Key: info.GetSnapshotKey()})
-	if err != nil {
-		return "", 0, fmt.Errorf("find the files of %s: %w", k, err)
-	}
-	upper, err := c.snapshots.Mounts(ctx, &snapshotsapi.MountsRequest{Snapshotter: info.GetSnapshotter(), Key: info.GetSnapshotKey()})
-	if err != nil {
-		return "", 0, fmt.Errorf("find the files of %s: %w", k, err)
-	}
-	view := lease + "-view"
-	lower, err := c.snapshots.View(ctx, &snapshotsapi.ViewSnapshotRequest{Snapshotter: info.GetSnapshotter(), Key: view, Parent: stat.GetInfo().GetParent()})
-	switch {
-	case err == nil:
-	case isCode(err, codes.AlreadyExists):
-		again, seen := c.snapshots.Mounts(ctx, &snapshotsapi.MountsRequest{Snapshotter: info.GetSnapshotter(), Key: view})
-		if seen != nil {
-			return "", 0, fmt.Errorf("find the files of the image of %s: %w", k, seen)
-		}
-		lower = &snapshotsapi.ViewSnapshotResponse{Mounts: again.GetMounts()}
-	default:
-		return "", 0, fmt.Errorf("find the files of the image of %s: %w", k, err)
-	}
-	made, err := c.diff.Diff(ctx, &diffapi.DiffRequest{
-		Left: lower.GetMounts(), Right: upper.GetMounts(), MediaType: layerType, Ref: lease, Labels: map[string]string{labelMigration: migration},
-	})
-	if err != nil {
-		return "", 0, fmt.Errorf("collect the files that %s wrote: %w", k, err)
-	}
-	return made.GetDiff().GetDigest(), made.GetDiff().GetSize(), nil
-}
-
 // Archive writes what Dump collected.
 func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
@@ -383,8 +344,7 @@ func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string
 			return err
 		}
 	}
-	reader := &blobReader{ctx: ctx, content: c.content, digest: n.Diff}
-	if err := a.From(archive.RootfsDiff, n.DiffBytes, reader); err != nil {
+	if err := c.archiveChanges(ctx, a, n); err != nil {
 		return err
 	}
 	if err := a.Tree(archive.Checkpoint, filepath.Join(dir, archive.Checkpoint)); err != nil {
@@ -429,38 +389,6 @@ func (c *Client) sweepLeases(ctx context.Context, known func(migration string) b
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// blobReader reads a blob of the content store.
-type blobReader struct {
-	ctx     context.Context
-	content contentapi.ContentClient
-	digest  string
-	stream  contentapi.Content_ReadClient
-	rest    []byte
-}
-
-// Read receives the next chunk when the last one is used up.
-func (b *blobReader) Read(p []byte) (int, error) {
-	if b.stream == nil {
-		var err error
-		if b.stream, err = b.content.Read(b.ctx, &contentapi.ReadContentRequest{Digest: b.digest}); err != nil {
-			return 0, fmt.Errorf("read blob %s: %w", b.digest, err)
-		}
-	}
-	for len(b.rest) == 0 {
-		answer, err := b.stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return 0, io.EOF
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read blob %s: %w", b.digest, err)
-		}
-		b.rest = answer.GetData()
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
 }
 
 // treeBytes returns the total size of the files below a folder.
