@@ -3,7 +3,10 @@
 package migration
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/moves"
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -26,10 +30,25 @@ func figureOf(values []float64) figure {
 	return figure{values[len(values)/2], values[len(values)-1]}
 }
 
+// memory is what a counter has in memory, in MiB: incompressible bytes that it checks, and zeros.
+type memory struct {
+	Mebibytes int `json:"mebibytes"`
+	Zeros     int `json:"zeroMebibytes"`
+}
+
+// env returns the environment of such a counter.
+func (m memory) env() []corev1.EnvVar {
+	return []corev1.EnvVar{{Name: "MB", Value: strconv.Itoa(m.Mebibytes)}, {Name: "ZERO_MB", Value: strconv.Itoa(m.Zeros)}}
+}
+
 // measured contains the measurements of migrating a counter with a given amount of memory.
 type measured struct {
-	Mebibytes int `json:"mebibytes"`
-	Moves     int `json:"moves"`
+	memory
+	// Image is the size of the counter's image, in MiB.
+	Image int `json:"imageMebibytes"`
+	Moves int `json:"moves"`
+	// Floor is the same pause of a counter that runc checkpoints to memory and restores on the same node. Nothing is sent.
+	Floor figure `json:"floorSeconds"`
 	// Pause is the longest time between two ticks of the counter, which ticks every 0.1 s.
 	Pause      figure `json:"pauseSeconds"`
 	Frozen     figure `json:"frozenSeconds"`
@@ -42,14 +61,22 @@ type measured struct {
 	AgentPeak  int64  `json:"agentPeakBytes"`
 }
 
-// BenchmarkMigration moves counters of several sizes back and forth. Their memory is incompressible.
+// BenchmarkMigration moves counters of several sizes back and forth.
 func BenchmarkMigration(b *testing.B) {
 	var report []measured
-	for _, mebibytes := range []int{0, 64, 256, 1024} {
-		b.Run(fmt.Sprintf("%dMiB", mebibytes), func(b *testing.B) {
-			m := newTown(b).measure(b, mebibytes)
+	for _, of := range []struct {
+		memory
+		image int
+	}{
+		{memory{0, 0}, 0}, {memory{64, 0}, 0}, {memory{256, 0}, 0}, {memory{1024, 0}, 0}, {memory{128, 128}, 0}, {memory{512, 512}, 0},
+		{memory{256, 0}, 300}, {memory{256, 0}, 3072},
+	} {
+		b.Run(fmt.Sprintf("%dMiB+%dMiB/image%dMiB", of.Mebibytes, of.Zeros, of.image), func(b *testing.B) {
+			w := newTown(b)
+			m := w.measure(b, of.memory, w.image(b, of.image))
+			m.Image, m.Floor = of.image, w.floor(b, of.memory, 3)
 			report = append(report, m)
-			for name, f := range map[string]figure{"pause-s": m.Pause, "dump-s": m.Dump, "ship-s": m.Ship, "restore-s": m.Restore} {
+			for name, f := range map[string]figure{"pause-s": m.Pause, "floor-s": m.Floor, "dump-s": m.Dump, "ship-s": m.Ship, "restore-s": m.Restore} {
 				b.ReportMetric(f.Median, name)
 			}
 			b.ReportMetric(float64(m.AgentPeak)/(1<<20), "agent-MiB")
@@ -58,8 +85,27 @@ func BenchmarkMigration(b *testing.B) {
 	moves.WriteJSON(b, *benchReport, report)
 }
 
+// image returns the image of a counter with so many MiB of files beside it, on both nodes.
+func (w *town) image(b *testing.B, mebibytes int) string {
+	w.Helper()
+	if mebibytes == 0 {
+		return cluster.Images["counter"]
+	}
+	name, archive := fmt.Sprintf("localhost/counter:%d", mebibytes), filepath.Join(w.fleet.Nodes[0].Dir, "image.tar")
+	err := oci.WriteFile(archive, oci.Image{Name: name, Program: cluster.ProgramPath("workload/counter"), FillerMiB: mebibytes})
+	for _, node := range w.fleet.Nodes {
+		if err == nil {
+			err = node.Import(w.Context(), archive)
+		}
+	}
+	if err := errors.Join(err, os.Remove(archive)); err != nil {
+		b.Fatal(err)
+	}
+	return name
+}
+
 // measure moves a counter b.N times.
-func (w *town) measure(b *testing.B, mebibytes int) measured {
+func (w *town) measure(b *testing.B, size memory, image string) measured {
 	w.Helper()
 	for _, agent := range w.fleet.Agents {
 		if err := agent.Restart(w.Context()); err != nil {
@@ -67,10 +113,10 @@ func (w *town) measure(b *testing.B, mebibytes int) measured {
 		}
 	}
 	name := "counter"
-	w.Create(moves.Movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(mebibytes)})))
+	w.Create(moves.Movable(w.Pod(name, image, size.env()...)))
 	w.Running(name)
 	w.Counts(name, 5)
-	result := measured{Mebibytes: mebibytes}
+	result := measured{memory: size}
 	var pause, frozen, dump, ship, restore, total []float64
 	for b.Loop() {
 		before := len(w.Ticks(name))

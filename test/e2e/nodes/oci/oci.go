@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -35,6 +37,10 @@ type Image struct {
 	// Files are the other files of the image: it maps paths in the image to paths on this machine. Links are
 	// copied as files.
 	Files map[string]string
+
+	// FillerMiB is the size of a second layer: files of 64 KiB that nothing reads, from times in whole seconds, as in
+	// most images. 0 means that there is none.
+	FillerMiB int
 }
 
 // WriteFile writes images to an archive. The same images produce the same bytes.
@@ -80,14 +86,25 @@ func (a *archive) image(image Image) (v1.Descriptor, error) {
 		return v1.Descriptor{}, err
 	}
 	config.Platform = v1.Platform{Architecture: runtime.GOARCH, OS: "linux"}
-	config.RootFS = v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}
+	layers := []v1.Descriptor{layer}
+	if image.FillerMiB > 0 {
+		filler, err := a.filler(image.FillerMiB)
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		layers = append(layers, filler)
+	}
+	config.RootFS.Type = "layers"
+	for _, l := range layers {
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, l.Digest)
+	}
 	configured, err := a.json(v1.MediaTypeImageConfig, config)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
 	manifest := v1.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
-		Config: configured, Layers: []v1.Descriptor{layer},
+		Config: configured, Layers: layers,
 	}
 	described, err := a.json(v1.MediaTypeImageManifest, manifest)
 	described.Annotations = map[string]string{"io.containerd.image.name": image.Name}
@@ -117,6 +134,42 @@ func (a *archive) layer(image Image) (v1.Descriptor, v1.Image, error) {
 	}
 	layer, err := a.blob(v1.MediaTypeImageLayer, content.Bytes())
 	return layer, v1.Image{Config: v1.ImageConfig{Entrypoint: []string{"/" + program}}}, err
+}
+
+// filler writes a layer that is too large to be kept in memory: it is made twice, and has its digest by then.
+func (a *archive) filler(mebibytes int) (v1.Descriptor, error) {
+	hash, size := digest.Canonical.Digester(), counter(0)
+	if err := fill(io.MultiWriter(hash.Hash(), &size), mebibytes); err != nil {
+		return v1.Descriptor{}, err
+	}
+	d := v1.Descriptor{MediaType: v1.MediaTypeImageLayer, Digest: hash.Digest(), Size: int64(size)}
+	if err := a.tar.WriteHeader(&tar.Header{Name: "blobs/sha256/" + d.Digest.Encoded(), Mode: 0o600, Size: d.Size}); err != nil {
+		return d, err
+	}
+	return d, fill(a.tar, mebibytes)
+}
+
+// fill writes a layer with files of random bytes.
+func fill(w io.Writer, mebibytes int) error {
+	const perMiB, perFolder = 16, 256
+	random, content := rand.NewChaCha8([32]byte{}), make([]byte, 1<<20/perMiB)
+	layer := tar.NewWriter(w)
+	for i := range mebibytes * perMiB {
+		_, _ = random.Read(content) // never fails
+		header := tar.Header{Name: fmt.Sprintf("usr/filler/%d/%d", i/perFolder, i), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(1_700_000_000, 0)}
+		if err := errors.Join(layer.WriteHeader(&header), writeAll(layer, content)); err != nil {
+			return err
+		}
+	}
+	return layer.Close()
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 func (a *archive) json(mediaType string, value any) (v1.Descriptor, error) {

@@ -137,3 +137,30 @@ func TestAMissingFileIsNamedWithItsImage(t *testing.T) {
 		t.Errorf("err = %v, want one that names the image and the file", err)
 	}
 }
+
+func TestALayerOfFillerHasItsSizeAndDigest(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(program, []byte("#!"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, files := write(t, Image{Name: "localhost/large:1", Program: program, FillerMiB: 2})
+	var index v1.Index
+	if err := json.Unmarshal(files[v1.ImageIndexFile], &index); err != nil {
+		t.Fatal(err)
+	}
+	var manifest v1.Manifest
+	read(t, files, index.Manifests[0], &manifest)
+	if len(manifest.Layers) != 2 {
+		t.Fatalf("it has %d layers, want 2", len(manifest.Layers))
+	}
+	size := 0
+	for name, content := range untar(t, read(t, files, manifest.Layers[1], nil)) {
+		size += len(content)
+		if len(content) != 64<<10 {
+			t.Errorf("%s has %d bytes", name, len(content))
+		}
+	}
+	if size != 2<<20 {
+		t.Errorf("the files have %d bytes, want 2 MiB", size)
+	}
+}

@@ -4,6 +4,7 @@
 // Environment:
 //
 //	MB        MiB of memory that it fills and keeps checking (default: 0)
+//	ZERO_MB   MiB of memory that it writes zeros to (default: 0)
 //	TICK_MS   milliseconds between values (default: 100)
 //	LISTEN    address on which it answers HTTP requests, such as ":8080" (default: none)
 //	HOLD      what it holds as long as it runs, such as "file:/etc/config/key" (default: nothing); see hold.go
@@ -20,6 +21,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -32,9 +34,10 @@ const pageSize = 1 << 20
 
 func main() {
 	megabytes, err1 := strconv.Atoi(cmp.Or(os.Getenv("MB"), "0"))
+	zeros, err3 := strconv.Atoi(cmp.Or(os.Getenv("ZERO_MB"), "0"))
 	tick, err2 := strconv.Atoi(cmp.Or(os.Getenv("TICK_MS"), "100"))
-	if err1 != nil || err2 != nil || megabytes < 0 || tick < 1 {
-		fmt.Fprintln(os.Stderr, "counter: MB and TICK_MS are numbers")
+	if err1 != nil || err2 != nil || err3 != nil || megabytes < 0 || zeros < 0 || tick < 1 {
+		fmt.Fprintln(os.Stderr, "counter: MB, ZERO_MB and TICK_MS are numbers")
 		os.Exit(2)
 	}
 	if address := os.Getenv("LISTEN"); address != "" {
@@ -47,7 +50,13 @@ func main() {
 		}
 	}
 	debug.SetGCPercent(-1) // it makes almost no garbage, and a collection would touch all memory
-	debug.SetMemoryLimit(int64(megabytes+64) << 20)
+	debug.SetMemoryLimit(int64(megabytes+zeros+64) << 20)
+	empty := make([]byte, zeros<<20)
+	for i := range empty {
+		empty[i] = 1 // so that the kernel gives it a page
+	}
+	clear(empty)
+	defer runtime.KeepAlive(empty)
 	memory := make([][]byte, megabytes)
 	for i := range memory {
 		memory[i] = make([]byte, pageSize)
