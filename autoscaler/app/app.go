@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/podcache"
 	"supercargo.dev/supercargo/internal/platform/promql/source"
 )
 
@@ -112,7 +113,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 	templates := clusterapi.NewTemplates(clock.RealClock{})
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
+		Client: podcache.NewClient(m), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
 		Pause: o.PauseOf(m, name, ActMachines), Migrations: len(migrations) > 0,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
 			if f.Spec.Provider == v1alpha1.FleetOpenStack {

@@ -265,7 +265,7 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		pod.Status.Conditions = []corev1.PodCondition{waitsSince(epoch)}
 		node := testNode("n", modelFlavor("small", 4, 16, 1).Size, epoch)
 		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(gpus)
-		w := &world.World{Nodes: map[string]*corev1.Node{"n": node}, Pods: []corev1.Pod{*pod}}
+		w := &world.World{Nodes: map[string]*corev1.Node{"n": node}, Pods: []*corev1.Pod{pod}}
 		self := fleetobserve.StockOf(fleetNamed("f"), &provider.Inventory{})
 		return fleetobserve.Observe(w, []*fleetobserve.Stock{self}, self, runtimes.NewLearner(), epoch).State.Nodes[0].KeptFor
 	}

@@ -235,13 +235,13 @@ func (a *arrivals) after(moment time.Time) (all []time.Time) {
 
 // prune forgets the pods that no longer exist, except recent ones, which pods may not include yet. Most rounds have none
 // to forget, and cost nothing.
-func (a *arrivals) prune(pods []corev1.Pod, now time.Time) {
+func (a *arrivals) prune(pods []*corev1.Pod, now time.Time) {
 	gone := a.before(now.Add(-lately))
 	if len(gone) == 0 {
 		return
 	}
-	for i := range pods {
-		delete(gone, world.PodName(&pods[i]))
+	for _, pod := range pods {
+		delete(gone, world.PodName(pod))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

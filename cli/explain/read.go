@@ -191,8 +191,7 @@ func (r *Cluster) Pod(ctx context.Context, pod *corev1.Pod) Why {
 func (r *Cluster) Pending(ctx context.Context, namespace string) PendingPods {
 	all := PendingPods{Namespace: namespace, Pods: []Why{}, Refused: ReadRefused(ctx, r.client, namespace), Unread: unread(r.in.Unread)}
 	missing := r.missingNodes(ctx)
-	for i := range r.world.Pods {
-		p := &r.world.Pods[i]
+	for _, p := range r.world.Pods {
 		switch {
 		case p.Spec.NodeName != "":
 			if missing[p.Spec.NodeName] && (namespace == "" || p.Namespace == namespace) {

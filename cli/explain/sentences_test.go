@@ -49,7 +49,7 @@ type given func(in *WhyInput, w *world.World)
 
 // input returns what is known about a pod in a cluster with two nodes.
 func input(pod *corev1.Pod, all ...given) *WhyInput {
-	w := &world.World{Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30), "b": fixtures.Node("b", 2000, 8<<30)}, Pods: []corev1.Pod{*pod}}
+	w := &world.World{Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30), "b": fixtures.Node("b", 2000, 8<<30)}, Pods: []*corev1.Pod{pod}}
 	in := &WhyInput{Now: noon, Pod: pod}
 	for _, g := range all {
 		g(in, w)
@@ -109,13 +109,13 @@ func withOthers(p *corev1.Pod) {
 // otherRuns adds a pod with label app=other on node a, which is in the zone of the flavor of [offering].
 func otherRuns(_ *WhyInput, w *world.World) {
 	w.Nodes["a"].Labels[corev1.LabelTopologyZone] = "z"
-	w.Pods = append(w.Pods, *fixtures.Pod("other", 100, 1<<20, func(p *corev1.Pod) { p.Spec.NodeName, p.Labels = "a", map[string]string{"app": "other"} }))
+	w.Pods = append(w.Pods, fixtures.Pod("other", 100, 1<<20, func(p *corev1.Pod) { p.Spec.NodeName, p.Labels = "a", map[string]string{"app": "other"} }))
 }
 
 func others(pods ...*corev1.Pod) given {
 	return func(_ *WhyInput, w *world.World) {
 		for _, pod := range pods {
-			w.Pods = append(w.Pods, *pod)
+			w.Pods = append(w.Pods, pod)
 		}
 	}
 }

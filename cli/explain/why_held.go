@@ -92,8 +92,7 @@ func (p *Pending) held(in *WhyInput) string {
 func unscheduled(in *WhyInput) string {
 	name := in.Pod.Spec.SchedulerName
 	others, handled := 0, 0
-	for i := range in.View.Pods {
-		other := &in.View.Pods[i]
+	for _, other := range in.View.Pods {
 		if other.Spec.SchedulerName != name || world.PodName(other) == world.PodName(in.Pod) {
 			continue
 		}

@@ -252,7 +252,7 @@ func TestAPodWithoutAnEventAboutItsBindingSaysOnlyWhatItShows(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			in := tc.in
 			in.Now, in.Pod = noon, tc.pod
-			in.View = world.NewView(&world.World{Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30)}, Pods: []corev1.Pod{*tc.pod}}, noon, runtimes.NewLearner())
+			in.View = world.NewView(&world.World{Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30)}, Pods: []*corev1.Pod{tc.pod}}, noon, runtimes.NewLearner())
 			var text strings.Builder
 			if err := NewWhy(&in).Write(&text); err != nil {
 				t.Fatal(err)
@@ -335,7 +335,7 @@ func TestAMachineThatHasJoinedIsNotStarting(t *testing.T) {
 					Flavor: "large", Count: 2, Pods: 2, Reason: "cheapest", Machines: []v1alpha1.DecidedMachines{{Count: 2, Pods: 2, PodNames: []string{"default/p", "default/q"}}},
 				}}}
 			})
-			w := &world.World{Pods: []corev1.Pod{*pod}, Nodes: map[string]*corev1.Node{
+			w := &world.World{Pods: []*corev1.Pod{pod}, Nodes: map[string]*corev1.Node{
 				"joined": fixtures.Node("joined", 2000, 8<<30, ready), "joined2": fixtures.Node("joined2", 2000, 8<<30, ready), "late": fixtures.Node("late", 2000, 8<<30),
 			}}
 			got := NewWhy(&WhyInput{Now: noon, Pod: pod, View: world.NewView(w, noon, runtimes.NewLearner()), Fleets: []FleetInput{{Fleet: f, Machines: tc.machines}}}).Pending.Fleets[0]

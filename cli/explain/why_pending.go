@@ -167,7 +167,7 @@ func (p *Pending) readNodes(in *WhyInput) {
 }
 
 // selectsNamespaces reports whether required affinity of a pod selects namespaces by their labels.
-func selectsNamespaces(pod corev1.Pod) bool {
+func selectsNamespaces(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil {
 		return false

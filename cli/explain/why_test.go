@@ -88,7 +88,7 @@ func fleetOfTwo(change ...func(*v1alpha1.NodeFleet)) *v1alpha1.NodeFleet {
 func explained(t *testing.T, pod *corev1.Pod, f *v1alpha1.NodeFleet, change ...func(*world.World)) Why {
 	t.Helper()
 	w := &world.World{
-		Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30), "b": fixtures.Node("b", 2000, 8<<30)}, Pods: []corev1.Pod{*pod},
+		Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30), "b": fixtures.Node("b", 2000, 8<<30)}, Pods: []*corev1.Pod{pod},
 	}
 	for _, c := range change {
 		c(w)

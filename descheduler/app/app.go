@@ -19,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/energy/profiler"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/podcache"
 )
 
 // name is the program's name.
@@ -167,7 +168,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 		return nil
 	}
 	p, err := profiler.New(&profiler.Profiler{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+		Client: podcache.NewClient(m), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
 		Config: o.Probing, DryRun: o.DryRun, ReadOnly: !o.May(ActProbing), Pause: o.Pause(m),
 	})
 	if err != nil {
@@ -190,7 +191,7 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 		return err
 	}
 	mv, err := consolidation.New(consolidation.Mover{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+		Client: podcache.NewClient(m), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
 		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0,
 		DryRun: o.DryRun, ReadOnly: !o.May(ActConsolidation), Pause: o.Pause(m),
 	})

@@ -92,8 +92,8 @@ func (r *round) machines(profiles profile.Set) moves.Machines {
 
 func (r *round) podsByName() map[string]*corev1.Pod {
 	pods := make(map[string]*corev1.Pod, len(r.world.Pods))
-	for i := range r.world.Pods {
-		pods[world.PodName(&r.world.Pods[i])] = &r.world.Pods[i]
+	for _, pod := range r.world.Pods {
+		pods[world.PodName(pod)] = pod
 	}
 	return pods
 }

@@ -113,8 +113,8 @@ func (r *round) awaited(p *cluster.Pod) bool {
 
 // waits reports whether the mover only waits for the remaining pods of a cordoned node.
 func (r *round) waits(node string, mark drain.Mark) bool {
-	for i := range r.world.Pods {
-		if p := &r.world.Pods[i]; p.Spec.NodeName == node && !class.EveryNode(p) && !mark.WaitsFor(r.emptying.Leaver(p), r.now) {
+	for _, p := range r.world.Pods {
+		if p.Spec.NodeName == node && !class.EveryNode(p) && !mark.WaitsFor(r.emptying.Leaver(p), r.now) {
 			return false
 		}
 	}

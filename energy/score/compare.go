@@ -34,10 +34,9 @@ type Node struct {
 
 // NodesFor returns the nodes of a cluster as input of a score for the pod, in order. price returns the price of a kWh
 // in a zone. A node is idle if it has no pods other than the pod itself, finished pods, and DaemonSet or static pods.
-func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []corev1.Pod, price func(zone string) tariff.Price) []Node {
+func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []*corev1.Pod, price func(zone string) tariff.Price) []Node {
 	busy := map[string]bool{}
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		if p.UID != pod.UID && !class.Ended(p) && !class.EveryNode(p) {
 			busy[p.Spec.NodeName] = true
 		}

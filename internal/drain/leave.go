@@ -143,8 +143,8 @@ func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method 
 // stays, so these pods may stay too. Other Migrations run to their end.
 func (e *Emptying) Cancel(ctx context.Context, node, owner string) error {
 	on := map[types.UID]bool{}
-	for i := range e.View.Pods {
-		if p := &e.View.Pods[i]; p.Spec.NodeName == node {
+	for _, p := range e.View.Pods {
+		if p.Spec.NodeName == node {
 			on[p.UID] = true
 		}
 	}

@@ -92,8 +92,7 @@ func (v *View) soleUser(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) st
 	if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		return ""
 	}
-	for i := range v.Pods {
-		other := &v.Pods[i]
+	for _, other := range v.Pods {
 		if other.Spec.NodeName == "" || other.Namespace != pod.Namespace || other.Name == pod.Name {
 			continue
 		}

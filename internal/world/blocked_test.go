@@ -45,7 +45,7 @@ func stored(pods ...corev1.Pod) *World {
 		Nodes: map[string]*corev1.Node{
 			"a": fixtures.Node("a", 4000, 1<<30, zone("a")), "b": fixtures.Node("b", 4000, 1<<30, zone("b")), "plain": fixtures.Node("plain", 4000, 1<<30),
 		},
-		Pods: pods,
+		Pods: pointersTo(pods),
 		volumes: volumes{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{
 				"late": storageClass(storagev1.VolumeBindingWaitForFirstConsumer, "csi"), "now": storageClass(storagev1.VolumeBindingImmediate, "csi"),

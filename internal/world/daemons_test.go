@@ -45,7 +45,7 @@ func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: tc.spec}},
 			}}}
 			for _, p := range tc.pods {
-				w.Pods = append(w.Pods, *p)
+				w.Pods = append(w.Pods, p)
 			}
 			if got, pods, _ := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
 				t.Errorf("%d pods take %+v, want %+v", pods, got, tc.want)
@@ -68,12 +68,12 @@ func TestWhatAPodOfADaemonSetRequestedIsRememberedForAnHour(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		after time.Duration
-		pods  []corev1.Pod
+		pods  []*corev1.Pod
 		edit  int64 // generation of the DaemonSet
 		want  int64
 	}{
 		{"before there is a pod", 0, nil, 1, 0},
-		{"while there is one", time.Minute, []corev1.Pod{*pod}, 1, 300},
+		{"while there is one", time.Minute, []*corev1.Pod{pod}, 1, 300},
 		{"when it is gone", 2 * time.Minute, nil, 1, 300},
 		{"after a change of the DaemonSet", 3 * time.Minute, nil, 2, 0},
 		{"just within the hour", time.Minute + time.Hour - time.Second, nil, 1, 300},

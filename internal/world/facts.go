@@ -77,7 +77,7 @@ func (f *Facts) of(pod *corev1.Pod) *facts {
 }
 
 // prune forgets the pods that are not among the given ones, once there are many. nil remembers nothing.
-func (f *Facts) prune(pods []corev1.Pod) {
+func (f *Facts) prune(pods []*corev1.Pod) {
 	if f == nil {
 		return
 	}

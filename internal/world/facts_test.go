@@ -66,7 +66,7 @@ func (c *changing) change(t *rapid.T) {
 func (c *changing) seen(known *Facts) (nodes []cluster.Node) {
 	w := &World{
 		Nodes:      map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30), "b": fixtures.Node("b", 4000, 1<<30)},
-		Namespaces: map[string]map[string]string{"default": {}}, Pods: c.pods, Facts: known,
+		Namespaces: map[string]map[string]string{"default": {}}, Pods: pointersTo(c.pods), Facts: known,
 	}
 	v := NewView(w, noon.Add(time.Hour), runtimes.NewLearner())
 	for _, name := range []string{"a", "b"} {

@@ -39,8 +39,8 @@ func (w *World) Misfits(now time.Time) (misfits []cluster.Misfit, runs map[clust
 			}
 		})
 	}
-	for i := range w.Pods {
-		evaluate(&w.Pods[i])
+	for _, pod := range w.Pods {
+		evaluate(pod)
 	}
 	for _, pod := range w.failed {
 		evaluate(pod)

@@ -167,7 +167,7 @@ const pullFails = `failed to pull and unpack image "docker.io/acme/a:1": no matc
 
 // sees formats what a pod on an arm64 node shows.
 func sees(pod *corev1.Pod) (misfits, runs []string) {
-	w := &World{Nodes: map[string]*corev1.Node{"n": nodeOf("n", "linux", "arm64")}, Pods: []corev1.Pod{*pod}}
+	w := &World{Nodes: map[string]*corev1.Node{"n": nodeOf("n", "linux", "arm64")}, Pods: []*corev1.Pod{pod}}
 	found, ran := w.Misfits(noon)
 	misfits, runs = []string{}, []string{}
 	for _, m := range found {
@@ -236,7 +236,7 @@ func TestOnlyLinuxNodesTellWhichImagesDoNotRunOnTheirArchitecture(t *testing.T) 
 		"a node whose architecture is not known":           nodeOf("n", "linux", ""),
 		"another node":                                     nodeOf("m", "linux", "arm64"),
 	} {
-		w := &World{Nodes: map[string]*corev1.Node{node.Name: node}, Pods: []corev1.Pod{*pod}}
+		w := &World{Nodes: map[string]*corev1.Node{node.Name: node}, Pods: []*corev1.Pod{pod}}
 		if misfits, runs := w.Misfits(noon); len(misfits)+len(runs) > 0 {
 			t.Errorf("%s tells %v and %v", name, misfits, runs)
 		}
@@ -326,7 +326,7 @@ func BenchmarkMisfits(b *testing.B) {
 	for i := range 100_000 {
 		pod := with(podOf(fmt.Sprint("app-", i%500), "sidecar"), runsFor(time.Hour), runsFor(time.Hour))
 		pod.Spec.NodeName = fmt.Sprint("node-", i%5_000)
-		w.Pods = append(w.Pods, *pod)
+		w.Pods = append(w.Pods, pod)
 	}
 	for b.Loop() {
 		if misfits, runs := w.Misfits(noon); len(misfits) > 0 || len(runs) != 501 {

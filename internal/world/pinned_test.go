@@ -173,7 +173,7 @@ func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 			other := pod.DeepCopy()
 			other.Name, other.UID, other.Spec.NodeName = "other", "other", "a"
 			ask("1")(w, other)
-			w.Pods = append(w.Pods, *other)
+			w.Pods = append(w.Pods, other)
 		}, ""},
 		{"it does not admit the pod", func(w *World, pod *corev1.Pod) {
 			ask("1")(w, pod)
@@ -208,7 +208,7 @@ func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 			pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 			tc.change(w, pod)
-			w.Pods = append(w.Pods, *pod)
+			w.Pods = append(w.Pods, pod)
 			got := NewView(w, noon, runtimes.NewLearner()).NeededBy()
 			if got["a"] != tc.want || got["b"] != "" {
 				t.Errorf("needed: %v, want node a by %q", got, tc.want)
@@ -259,12 +259,12 @@ func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
 			}
 			w.volumes.readDrivers(append(csi, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.CSINodeSpec{Drivers: drivers}}))
 			add := func(claims, node string) *corev1.Pod {
-				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", len(w.Pods))}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}}}
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", len(w.Pods))}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}}}
 				for _, name := range strings.Split(claims, "+") {
 					p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 				}
 				w.Pods = append(w.Pods, p)
-				return &w.Pods[len(w.Pods)-1]
+				return w.Pods[len(w.Pods)-1]
 			}
 			for _, claims := range strings.Fields(tc.there) {
 				add(claims, "b")
@@ -275,7 +275,7 @@ func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
 			add(tc.asks, "")
 			v := NewView(w, noon, runtimes.NewLearner())
 			node := v.Node(w.Nodes["b"], cluster.Node{Name: "b"})
-			asks, held := v.wait(&w.Pods[len(w.Pods)-1])
+			asks, held := v.wait(w.Pods[len(w.Pods)-1])
 			if held != "" {
 				t.Fatal(held)
 			}

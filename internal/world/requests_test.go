@@ -48,7 +48,7 @@ func TestAPodOfADaemonSetTakesEphemeralStorageForGood(t *testing.T) {
 	daemon := pod.DeepCopy()
 	daemon.Name, daemon.OwnerReferences = "daemon", []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
 	requests(corev1.ResourceEphemeralStorage, "4")(w, daemon)
-	w.Pods = []corev1.Pod{*pod, *daemon}
+	w.Pods = []*corev1.Pod{pod, daemon}
 	w.Nodes["a"].Status.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("10")}
 	n := NewView(w, noon, runtimes.NewLearner()).Node(w.Nodes["a"], cluster.Node{Name: "a"})
 	if got, want := *n.Host.Disk, (constraint.Disk{Total: 6, Free: 3}); got != want {

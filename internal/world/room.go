@@ -233,7 +233,8 @@ func (v *View) countByZone(namespace string, selector labels.Selector) map[strin
 	return counts
 }
 
-// candidates returns the pods that a selector may select: those with a label that it requires, or all.
+// candidates returns the pods that a selector may select: those with a label that it requires, or all. The list must not
+// be changed.
 func (v *View) candidates(namespace string, selector labels.Selector) []*corev1.Pod {
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
@@ -241,21 +242,17 @@ func (v *View) candidates(namespace string, selector labels.Selector) []*corev1.
 			return v.podsWith(namespace, r.Key(), value)
 		}
 	}
-	all := make([]*corev1.Pod, len(v.Pods))
-	for i := range v.Pods {
-		all[i] = &v.Pods[i]
-	}
-	return all
+	return v.Pods
 }
 
 // podsWith returns the pods of a namespace with a label.
 func (v *View) podsWith(namespace, label, value string) []*corev1.Pod {
 	if v.labelled[label] == nil {
 		all := map[[2]string][]*corev1.Pod{}
-		for i := range v.Pods {
-			if of, has := v.Pods[i].Labels[label]; has {
-				key := [2]string{v.Pods[i].Namespace, of}
-				all[key] = append(all[key], &v.Pods[i])
+		for _, pod := range v.Pods {
+			if of, has := pod.Labels[label]; has {
+				key := [2]string{pod.Namespace, of}
+				all[key] = append(all[key], pod)
 			}
 		}
 		v.labelled[label] = all

@@ -32,8 +32,8 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 		"batch":   fixtures.Node("batch", 4000, 8*gib, fixtures.NodeClass("batch")),
 		"shunned": fixtures.Node("shunned", 4000, 8*gib, func(n *corev1.Node) { n.Status.Allocatable[gpu] = resource.MustParse("2") }),
 	}
-	on := func(name, node string, milliCPU int64, change ...func(*corev1.Pod)) corev1.Pod {
-		return *fixtures.Pod(name, milliCPU, gib, append(change, func(p *corev1.Pod) { p.Spec.NodeName = node })...)
+	on := func(name, node string, milliCPU int64, change ...func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, milliCPU, gib, append(change, func(p *corev1.Pod) { p.Spec.NodeName = node })...)
 	}
 	anti := func(p *corev1.Pod) {
 		p.Labels["app"] = "web"
@@ -44,9 +44,9 @@ func TestEachNodeSaysWhyItDoesNotTakeAPod(t *testing.T) {
 	asks := fixtures.Pod("asks", 1000, gib, anti, func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
 	})
-	w := &world.World{Nodes: nodes, Pods: []corev1.Pod{
-		*asks, on("other", "full", 3500), on("one", "crowded", 100), on("like", "shunned", 100, anti),
-		*fixtures.Pod("coming", 3500, gib, func(p *corev1.Pod) { p.Status.NominatedNodeName = "promised" }),
+	w := &world.World{Nodes: nodes, Pods: []*corev1.Pod{
+		asks, on("other", "full", 3500), on("one", "crowded", 100), on("like", "shunned", 100, anti),
+		fixtures.Pod("coming", 3500, gib, func(p *corev1.Pod) { p.Status.NominatedNodeName = "promised" }),
 	}}
 	got, _, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestANodeThatLacksResourcesSaysHowMuchThereIs(t *testing.T) {
 	asks := asking("asks", 4000)
 	other := asking("other", 5000, func(p *corev1.Pod) { p.Spec.NodeName = "used" })
 	many := asking("many", 9000, func(p *corev1.Pod) { p.Spec.NodeName = "full" })
-	why, got, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *other, *many}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+	why, got, err := world.NewView(&world.World{Nodes: nodes, Pods: []*corev1.Pod{asks, other, many}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,13 +117,13 @@ func TestPodsThatAreBeingDeletedKeepTheirRoomAndDoNotCountForTopologySpread(t *t
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 		}}
 	}
-	on := func(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
-		return *fixtures.Pod(name, 1500, 1<<20, append(change, web, func(p *corev1.Pod) { p.Spec.NodeName = node })...)
+	on := func(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, 1500, 1<<20, append(change, web, func(p *corev1.Pod) { p.Spec.NodeName = node })...)
 	}
 	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	nodes := map[string]*corev1.Node{"a": fixtures.Node("a", 4000, 1<<30, zone("a")), "b": fixtures.Node("b", 4000, 1<<30, zone("b"))}
 	refused := func(asks *corev1.Pod) map[string]string {
-		w := &world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, on("old", "a", leaving), on("new", "b")}}
+		w := &world.World{Nodes: nodes, Pods: []*corev1.Pod{asks, on("old", "a", leaving), on("new", "b")}}
 		got, _, err := world.NewView(w, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestRoomThatIsPromisedToAPodOfLowerPriorityIsFree(t *testing.T) {
 	promised := fixtures.Pod("promised", 3000, 1<<20, of(10), func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" })
 	for priority, want := range map[int32]string{5: "Insufficient cpu", 10: "Insufficient cpu", 11: ""} {
 		asks := fixtures.Pod("asks", 3000, 1<<20, of(priority))
-		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, *promised}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []*corev1.Pod{asks, promised}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil || got["a"] != want {
 			t.Errorf("a pod of priority %d is refused by %q (%v), want %q", priority, got["a"], err, want)
 		}
@@ -185,7 +185,7 @@ func TestAPodThatIsOnlyPromisedToANodeSatisfiesNoAffinityAndNoTopologySpreadElse
 		{"topology spread", spread, map[string]bool{"a": true, "b": false}},
 	} {
 		asks := fixtures.Pod("asks", 100, 1<<20, tc.pod, func(p *corev1.Pod) { p.UID = "asks" })
-		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []corev1.Pod{*asks, promised, bound}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
+		got, _, err := world.NewView(&world.World{Nodes: nodes, Pods: []*corev1.Pod{asks, &promised, &bound}}, time.Time{}, runtimes.NewLearner()).Refusals(asks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func told(t *testing.T, changes ...change) string {
 	for _, change := range changes {
 		change(w, pod)
 	}
-	w.Pods = append(w.Pods, *pod)
+	w.Pods = append(w.Pods, pod)
 	v := NewView(w, noon, runtimes.NewLearner())
 	for name := range w.Nodes {
 		if owner := w.Nodes[name].Annotations["evicts"]; owner != "" {
@@ -122,7 +122,7 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	sole := of(claiming("sole"))
 	user := func(namespace string) change {
 		return func(w *World, _ *corev1.Pod) {
-			w.Pods = append(w.Pods, *fixtures.Pod("other", 100, 1<<20, claiming("sole"), func(p *corev1.Pod) { p.Namespace, p.UID, p.Spec.NodeName = namespace, "o", "b" }))
+			w.Pods = append(w.Pods, fixtures.Pod("other", 100, 1<<20, claiming("sole"), func(p *corev1.Pod) { p.Namespace, p.UID, p.Spec.NodeName = namespace, "o", "b" }))
 		}
 	}
 	gpu := of(func(p *corev1.Pod) {

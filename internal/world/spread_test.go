@@ -50,10 +50,10 @@ func TestSoftSpreadConstraintsOfPendingPodsAreCounted(t *testing.T) {
 				node.Labels = map[string]string{corev1.LabelTopologyZone: name}
 			}
 			add := func(namespace, app, revision, node string) *corev1.Pod {
-				w.Pods = append(w.Pods, corev1.Pod{
+				w.Pods = append(w.Pods, &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(len(w.Pods)), Labels: map[string]string{"app": app, "revision": revision}}, Spec: corev1.PodSpec{NodeName: node},
 				})
-				return &w.Pods[len(w.Pods)-1]
+				return w.Pods[len(w.Pods)-1]
 			}
 			add("default", "x", "1", "a")
 			add("default", "x", "1", "a")
@@ -63,9 +63,9 @@ func TestSoftSpreadConstraintsOfPendingPodsAreCounted(t *testing.T) {
 			add("other", "x", "1", "a")
 			add("default", "y", "1", "b")
 			pod.Spec.NodeName, pod.Spec.TopologySpreadConstraints, pod.Labels = "", tc.all, map[string]string{"app": "x", "revision": "1"}
-			w.Pods = append(w.Pods, *pod)
+			w.Pods = append(w.Pods, pod)
 			v := NewView(w, noon, runtimes.NewLearner())
-			got, held := v.wait(&w.Pods[len(w.Pods)-1])
+			got, held := v.wait(w.Pods[len(w.Pods)-1])
 			if held != "" || (got.Spread == "") != (tc.want == nil) || !maps.Equal(v.Spreads()[got.Spread], tc.want) {
 				t.Errorf("constraint %q (%s) counts %v, want %v", got.Spread, held, v.Spreads()[got.Spread], tc.want)
 			}

@@ -24,8 +24,7 @@ type successors struct {
 // readSuccessors reads the pods of each controller.
 func (v *View) readSuccessors() {
 	v.successors = successors{templates: map[types.UID]*corev1.PodSpec{}, newest: map[types.UID]*corev1.Pod{}}
-	for i := range v.Pods {
-		pod := &v.Pods[i]
+	for _, pod := range v.Pods {
 		owner := metav1.GetControllerOfNoCopy(pod)
 		if owner == nil || !asCreated(pod) {
 			continue

@@ -65,7 +65,7 @@ func TestASuccessorRequestsWhatItsControllerAndAdmissionMakeOfIt(t *testing.T) {
 		{"the controller is gone", nil, []corev1.Pod{ofSet("p", 0, 2, container("c", "1", ""))}, 1000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := &World{Nodes: map[string]*corev1.Node{"a": ableNode("a")}, Namespaces: map[string]map[string]string{"default": {}}, Pods: tc.pods}
+			w := &World{Nodes: map[string]*corev1.Node{"a": ableNode("a")}, Namespaces: map[string]map[string]string{"default": {}}, Pods: pointersTo(tc.pods)}
 			if tc.template != nil {
 				set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}}
 				set.Spec.Template.Spec.Containers = tc.template
@@ -89,7 +89,7 @@ func TestACopyOfAPodRequestsWhatThePodDoes(t *testing.T) {
 	set.Spec.Template.Spec.Containers = []corev1.Container{container("c", "3", "")}
 	w := &World{
 		Nodes: map[string]*corev1.Node{"a": ableNode("a"), "b": ableNode("b")}, Namespaces: map[string]map[string]string{"default": {}},
-		Pods: []corev1.Pod{pod}, ReplicaSets: byName([]appsv1.ReplicaSet{set}), migrates: true,
+		Pods: []*corev1.Pod{&pod}, ReplicaSets: byName([]appsv1.ReplicaSet{set}), migrates: true,
 	}
 	if p := NewView(w, noon, runtimes.NewLearner()).Node(w.Nodes["a"], cluster.Node{}).Pods[0]; p.Successor != nil {
 		t.Errorf("the copy requests %+v", p.Successor)

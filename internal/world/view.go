@@ -62,8 +62,7 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v.readSuccessors()
 	v.readDaemons()
 	reserved := w.reserved()
-	for i := range w.Pods {
-		pod := &w.Pods[i]
+	for _, pod := range w.Pods {
 		if node := cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName, reserved[string(pod.UID)]); node != "" && w.Nodes[node] != nil {
 			v.onNode[node] = append(v.onNode[node], pod)
 			continue

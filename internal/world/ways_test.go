@@ -261,7 +261,7 @@ func TestPodsThatMigrationsHaveMadeAreNobodysToBuyFor(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	other := pod.DeepCopy()
 	other.Name, other.UID, other.Labels[v1alpha1.LabelMigration] = "restored", types.UID("restored"), "uid"
-	w.Pods = []corev1.Pod{*pod, *other}
+	w.Pods = []*corev1.Pod{pod, other}
 	if waiting := NewView(w, noon, runtimes.NewLearner()).Waiting("any"); len(waiting) != 1 || waiting[0].Name != "default/p" {
 		t.Errorf("%v wait", waiting)
 	}

@@ -28,8 +28,7 @@ func (o *Observation) Input(wait time.Duration, leaving map[string][]Leaver) *fl
 		}
 	}
 	in.Misfits, in.Runs = o.World.Misfits(o.Now)
-	for i := range o.World.Pods {
-		p := &o.World.Pods[i]
+	for _, p := range o.World.Pods {
 		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !judged {
 			in.Unbound = append(in.Unbound, p.CreationTimestamp.Time)

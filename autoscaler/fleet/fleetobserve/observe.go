@@ -111,10 +111,10 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 }
 
 // podsByNode returns the pods on each node, without those of DaemonSets.
-func podsByNode(pods []corev1.Pod) map[string][]*corev1.Pod {
+func podsByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	on := map[string][]*corev1.Pod{}
-	for i := range pods {
-		if p := &pods[i]; p.Spec.NodeName != "" && !class.EveryNode(p) {
+	for _, p := range pods {
+		if p.Spec.NodeName != "" && !class.EveryNode(p) {
 			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 		}
 	}
@@ -139,8 +139,7 @@ func (o *observer) readArrivals(w *world.World, self *Stock) {
 	for i := range self.Inventory.Flavors {
 		o.State.Observed = max(o.State.Observed, o.lag(self.Inventory.Flavors[i].Name, true))
 	}
-	for i := range w.Pods {
-		pod := &w.Pods[i]
+	for _, pod := range w.Pods {
 		ago := o.Now.Sub(pod.CreationTimestamp.Time)
 		if ago < 0 || ago >= o.State.Observed {
 			continue

@@ -79,8 +79,8 @@ func (s *scene) node(name string) *corev1.Node {
 }
 
 func (s *scene) pod(pod *corev1.Pod) *corev1.Pod {
-	s.world.Pods = append(s.world.Pods, *pod)
-	return &s.world.Pods[len(s.world.Pods)-1]
+	s.world.Pods = append(s.world.Pods, pod)
+	return s.world.Pods[len(s.world.Pods)-1]
 }
 
 func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)) {

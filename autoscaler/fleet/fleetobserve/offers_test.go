@@ -59,7 +59,7 @@ func TestOffersSayWhatARoundWouldSay(t *testing.T) {
 	})
 	daemon := fixtures.Pod("logs", 100, gib)
 	w := &world.World{
-		Nodes: map[string]*corev1.Node{}, Pods: []corev1.Pod{*pod},
+		Nodes: map[string]*corev1.Node{}, Pods: []*corev1.Pod{pod},
 		Daemons: []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "logs"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: daemon.Spec}}}},
 	}
 	waiting := world.NewView(w, now, runtimes.NewLearner()).Waiting(class.Any)

@@ -280,6 +280,18 @@ func (c Cached) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return c.list(list, opts)
 }
 
+// SharedPods returns all pods in the order in which they were added.
+func (c Cached) SharedPods(context.Context) ([]*corev1.Pod, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	stored := c.kind(corev1.SchemeGroupVersion.WithKind("Pod")).all
+	all := make([]*corev1.Pod, len(stored))
+	for i, o := range stored {
+		all[i] = o.(*corev1.Pod)
+	}
+	return all, nil
+}
+
 // Create counts the request and creates nothing.
 func (c Cached) Create(context.Context, client.Object, ...client.CreateOption) error {
 	c.Requests.Add(1)
@@ -292,7 +304,7 @@ func (c Cached) Delete(context.Context, client.Object, ...client.DeleteOption) e
 	return nil
 }
 
-// Patch stores the result of a merge patch.
+// Patch stores the result of a merge patch, and reads it into the object.
 func (c Cached) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
 	c.Requests.Add(1)
 	text, err := p.Data(o)
@@ -318,6 +330,7 @@ func (c Cached) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 		return err
 	}
 	of.all[at] = patched
+	reflect.ValueOf(o).Elem().Set(reflect.ValueOf(patched.DeepCopyObject()).Elem()) // the real client reads the answer into it
 	return nil
 }
 

@@ -1,8 +1,13 @@
 package round
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // TestEachCaseIsARoundThatDecides measures small clusters.
@@ -36,6 +41,42 @@ func TestARoundWithoutChangesSendsFewRequests(t *testing.T) {
 			t.Errorf("a round over %d nodes sent %d requests, want 7", nodes, f.APIRequests)
 		}
 	}
+}
+
+// TestARoundChangesNoCachedObject: the round has the pods of the cache itself, and other objects in parts.
+func TestARoundChangesNoCachedObject(t *testing.T) {
+	for _, name := range caseNames() {
+		t.Run(name, func(t *testing.T) {
+			s, err := newSite(60, 30, cases[name], false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.change(cases[name])
+			before := map[client.Object]string{}
+			for _, kind := range world.Kinds(false) {
+				for _, o := range s.api.All(kind) {
+					before[o] = written(t, o)
+				}
+			}
+			if _, err := s.round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for o, text := range before {
+				if now := written(t, o); now != text {
+					t.Errorf("%T %s was changed from\n%s to\n%s", o, o.GetName(), text, now)
+				}
+			}
+		})
+	}
+}
+
+func written(t *testing.T, o client.Object) string {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestAnUnknownCaseIsRefused(t *testing.T) {
