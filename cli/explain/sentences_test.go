@@ -114,9 +114,7 @@ func otherRuns(_ *WhyInput, w *world.World) {
 
 func others(pods ...*corev1.Pod) given {
 	return func(_ *WhyInput, w *world.World) {
-		for _, pod := range pods {
-			w.Pods = append(w.Pods, pod)
-		}
+		w.Pods = append(w.Pods, pods...)
 	}
 }
 

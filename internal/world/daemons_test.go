@@ -44,9 +44,7 @@ func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
 			w := &World{Daemons: []appsv1.DaemonSet{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: tc.spec}},
 			}}}
-			for _, p := range tc.pods {
-				w.Pods = append(w.Pods, p)
-			}
+			w.Pods = append(w.Pods, tc.pods...)
 			if got, pods, _ := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
 				t.Errorf("%d pods take %+v, want %+v", pods, got, tc.want)
 			}
