@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/podcache"
+	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/internal/platform/promql/source"
 )
 
@@ -40,6 +41,8 @@ const (
 
 // Actions returns the actions of the autoscaler.
 func Actions() []string { return []string{ActMachines, ActServices, ActWorkers} }
+
+var _ world.PodSharer = podcache.Client{} // otherwise every round would copy all pods
 
 // Options configure the autoscaler.
 type Options struct {

@@ -10,8 +10,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // Client is a client that reads from a cache and shares the pods of the cache.
@@ -19,8 +17,6 @@ type Client struct {
 	client.Client
 	informers cache.Informers
 }
-
-var _ world.PodSharer = Client{}
 
 // NewClient returns a client of a manager that shares the pods of the manager's cache.
 func NewClient(m interface {
@@ -39,7 +35,7 @@ func (c Client) SharedPods(ctx context.Context) ([]*corev1.Pod, error) {
 	}
 	shared, is := informer.(interface{ GetStore() toolscache.Store })
 	if !is || !informer.HasSynced() { // before its start, a cache refuses to be read
-		return world.ListPods(ctx, c.Client)
+		return c.copied(ctx)
 	}
 	stored := shared.GetStore().List()
 	pods := make([]*corev1.Pod, len(stored))
@@ -49,6 +45,19 @@ func (c Client) SharedPods(ctx context.Context) ([]*corev1.Pod, error) {
 			return nil, fmt.Errorf("the cache of pods contains %T", o)
 		}
 		pods[i] = pod
+	}
+	return pods, nil
+}
+
+// copied returns copies of all pods.
+func (c Client) copied(ctx context.Context) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
 	}
 	return pods, nil
 }
