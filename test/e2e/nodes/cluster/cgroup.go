@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroupMount is the path of the machine's control groups.
@@ -80,6 +82,33 @@ func makeUnified(name string) error {
 		}
 	}
 	return nil
+}
+
+// Frozen returns the control groups of the node's pods that are frozen.
+func (n *Node) Frozen() ([]string, error) {
+	var frozen []string
+	for _, root := range []string{filepath.Join(cgroupMount, "freezer", n.CgroupRoot), filepath.Join(cgroupMount, n.CgroupRoot)} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			name := ""
+			if err == nil {
+				name = entry.Name()
+			}
+			if name == "freezer.state" || name == "cgroup.freeze" {
+				var text []byte
+				if text, err = os.ReadFile(path); err == nil && string(text) != "THAWED\n" && string(text) != "0\n" {
+					frozen = append(frozen, filepath.Dir(path))
+				}
+			}
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) { // it has just gone
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for frozen pods of node %s: %w", n.Name, err)
+		}
+	}
+	return frozen, nil
 }
 
 // thaw thaws all frozen processes below a control group, because a frozen process cannot end.

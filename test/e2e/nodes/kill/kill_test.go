@@ -5,7 +5,10 @@ package kill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,12 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/moves"
 )
 
-// down is how long a killed part stays away: long enough for other parts to notice.
-const down = 2 * time.Second
+// down is how long a killed part stays away: long enough for other parts to notice. long is longer than a kubelet
+// waits until it looks at a pod again, and than a node may be silent until it counts as not ready.
+const (
+	down = 2 * time.Second
+	long = 2 * time.Minute
+)
 
 // reached is a step of a migration, as visible in its status.
 type reached struct {
@@ -51,108 +57,77 @@ var steps = []reached{
 	{"HandedOver", conditionIs(v1alpha1.MigrationHandedOver)},
 }
 
-// part is a program or machine that can be killed. kill returns when it is dead, again when it is back.
-type part struct {
-	name        string
-	kill, again func(ctx context.Context, w *town, source, target *cluster.Node) error
-	// fatal means that the new pod dies with the part. After the hand-over, its work is lost.
-	fatal bool
+// killPoint is a part that is away from when a step is reached, while a workload moves.
+type killPoint struct {
+	workload workload
+	part     part
+	step     int
+	away     time.Duration
 }
 
-var parts = []part{
-	{
-		name: "agent of the source",
-		kill: func(ctx context.Context, w *town, source, _ *cluster.Node) error {
-			return w.fleet.Agents[source.Name].Kill(ctx)
-		},
-		again: func(_ context.Context, w *town, source, _ *cluster.Node) error {
-			return w.fleet.Agents[source.Name].Start()
-		},
-	},
-	{
-		name: "agent of the target",
-		kill: func(ctx context.Context, w *town, _, target *cluster.Node) error {
-			return w.fleet.Agents[target.Name].Kill(ctx)
-		},
-		again: func(_ context.Context, w *town, _, target *cluster.Node) error {
-			return w.fleet.Agents[target.Name].Start()
-		},
-	},
-	{
-		name:  "controller",
-		kill:  func(ctx context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.Descheduler.Kill(ctx) },
-		again: func(_ context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.Descheduler.Start() },
-	},
-	{
-		name:  "containerd of the source",
-		kill:  func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.KillContainerd(ctx) },
-		again: func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.StartContainerd(ctx) },
-	},
-	{
-		name:  "containerd of the target",
-		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.KillContainerd(ctx) },
-		again: func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.StartContainerd(ctx) },
-	},
-	{
-		name:  "kubelet of the source",
-		kill:  func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.KillKubelet(ctx) },
-		again: func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.StartKubelet(ctx) },
-	},
-	{
-		name:  "kubelet of the target",
-		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.KillKubelet(ctx) },
-		again: func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.StartKubelet(ctx) },
-	},
-	{
-		name:  "node of the target",
-		fatal: true,
-		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.Kill(ctx) },
-		again: func(ctx context.Context, w *town, _, target *cluster.Node) error {
-			if err := target.Start(ctx); err != nil {
-				return err
-			}
-			return w.fleet.Agents[target.Name].Start()
-		},
-	},
+func (k killPoint) String() string {
+	name := k.workload.name + ", " + k.part.name + " at " + steps[k.step].name
+	if k.away != down {
+		name += " for " + k.away.String()
+	}
+	return name
 }
-
-// killPoint is a part that is killed when a step is reached.
-type killPoint struct{ part, step int }
-
-func (k killPoint) String() string { return parts[k.part].name + " at " + steps[k.step].name }
 
 // came is the result of a kill point.
 type came struct {
-	Part    string  `json:"part"`
-	Step    string  `json:"step"`
-	Phase   string  `json:"phase"`
-	Message string  `json:"message"`
-	Seconds float64 `json:"seconds"`
-	Lost    bool    `json:"workLost"`
-	Right   bool    `json:"right"`
+	Workload string  `json:"workload"`
+	Part     string  `json:"part"`
+	Step     string  `json:"step"`
+	Away     string  `json:"away"`
+	Phase    string  `json:"phase"`
+	Message  string  `json:"message"`
+	Frozen   string  `json:"frozenSeconds"`
+	Seconds  float64 `json:"seconds"`
+	Lost     bool    `json:"workLost"`
+	Right    bool    `json:"right"`
 }
 
-// chosen returns the kill points of this run.
-func chosen() []killPoint {
-	var all []killPoint
-	for p := range parts {
-		for s := range steps {
-			all = append(all, killPoint{p, s})
+// all returns every kill point: each part at each step with a plain Job, what can end a container with the
+// other workloads, and what keeps a container frozen for long.
+func all() []killPoint {
+	var points []killPoint
+	for _, part := range parts {
+		for step := range steps {
+			for _, workload := range workloads {
+				if workload.plain || part.canEndTheSource {
+					points = append(points, killPoint{workload, part, step, down})
+				}
+			}
+			for _, workload := range workloads {
+				if part.holds && slices.Contains(heldAt, steps[step].name) && workload.held {
+					points = append(points, killPoint{workload, part, step, long})
+				}
+			}
 		}
 	}
+	return points
+}
+
+// chosen returns the kill points of this run, in the order of its seed. A part of them has none in which a part is away for long.
+func chosen() []killPoint {
+	points := all()
+	few := *killPoints > 0
+	points = slices.DeleteFunc(points, func(p killPoint) bool {
+		return few && p.away == long || !strings.Contains(p.String(), *killOnly)
+	})
 	rnd := rand.New(rand.NewPCG(*killSeed, 0))
-	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if n := *killPoints; n > 0 && n < len(all) {
-		return all[:n]
+	rnd.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	if few && *killPoints < len(points) {
+		return points[:*killPoints]
 	}
-	return all
+	return points
 }
 
 func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
 	var report []came
 	for _, point := range chosen() {
 		t.Run(point.String(), func(t *testing.T) {
-			result := came{Part: parts[point.part].name, Step: steps[point.step].name}
+			result := came{Workload: point.workload.name, Part: point.part.name, Step: steps[point.step].name, Away: point.away.String()}
 			began := time.Now()
 			defer func() {
 				result.Seconds, result.Right = time.Since(began).Round(time.Millisecond).Seconds(), !t.Failed()
@@ -164,10 +139,10 @@ func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
 	moves.WriteJSON(t, *killReport, map[string]any{"seed": *killSeed, "points": report})
 }
 
-// killAt moves the pod of a Job and kills a part during the migration.
+// killAt moves the pod of a Job and takes a part away during the migration.
 func (w *town) killAt(point killPoint, result *came) {
 	const length = 120 // hashes, ten per second
-	w.Chains("work", 1, length)
+	w.Chains("work", 1, length, point.workload.change)
 	pod := w.RunningPods(w.Context(), "work")["0"]
 	source := w.fleet.Node(pod.Spec.NodeName)
 	target := w.fleet.Nodes[0]
@@ -181,17 +156,21 @@ func (w *town) killAt(point killPoint, result *came) {
 		}
 		return nil
 	})
-	killed := parts[point.part]
-	if err := killed.kill(w.Context(), w, source, target); err != nil {
+	at := place{w, source, target}
+	if err := point.part.kill(w.Context(), at); err != nil {
 		w.Fatal(err)
 	}
-	time.Sleep(down) // what is simulated: the part is gone for so long
-	if err := killed.again(w.Context(), w, source, target); err != nil {
+	time.Sleep(point.away) // what is simulated: the part is gone for so long
+	if err := point.part.again(w.Context(), at); err != nil {
 		w.Fatal(err)
 	}
 	m = w.End(m)
 	result.Phase, result.Message = string(m.Status.Phase), moves.EndMessage(m)
-	w.judge(m, pod, killed.fatal, length, result)
+	if m.Status.Measured != nil {
+		result.Frozen = m.Status.Measured.FrozenSeconds
+	}
+	w.judge(m, pod, point, length, result)
+	w.nothingFrozen()
 }
 
 // passed reports whether a later step than the one at the index step has been reached.
@@ -205,10 +184,15 @@ func passed(step int, s v1alpha1.MigrationStatus) bool {
 }
 
 // judge checks that the Job ended as if nothing had been killed.
-func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length int64, result *came) {
+func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, point killPoint, length int64, result *came) {
 	w.Helper()
 	switch m.Status.Phase {
 	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack:
+	case v1alpha1.MigrationRefused:
+		if point.part.ends == endsSource {
+			break // its container was dead before anything was changed
+		}
+		fallthrough
 	default:
 		w.Errorf("the migration ended as %s: %s", m.Status.Phase, result.Message)
 	}
@@ -224,13 +208,63 @@ func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length 
 		w.Fatalf("the Job ended with %+v and no pod that succeeded", job.Status)
 	}
 	w.WholeChain(whole, length)
-	result.Lost = whole.Name != was.Name && whole.Name != m.Status.Plan.RestoredPod
-	// If a machine dies after the hand-over, the pods on it are lost.
-	if fatal && m.Status.Phase == v1alpha1.MigrationSucceeded {
+	w.eachStepOnce(whole, length)
+	result.Lost = whole.Name != was.Name && (m.Status.Plan == nil || whole.Name != m.Status.Plan.RestoredPod) || restarts(whole) > 0
+	// A machine or a shim that dies takes the containers on it along: the old one until the new one runs, and
+	// then the new one.
+	moved := m.Status.Phase == v1alpha1.MigrationSucceeded
+	if point.part.ends == endsTarget && moved || point.part.ends == endsSource && !moved {
 		return
 	}
 	if result.Lost || job.Status.Failed != 0 || len(pods) != 1 {
-		w.Errorf("pod %s ended the work that %s began; the Job counts %d failed and has %d pods, want the same work, 0 and 1",
-			whole.Name, was.Name, job.Status.Failed, len(pods))
+		w.Errorf("pod %s ended the work that %s began, with %d restarts; the Job counts %d failed and has %d pods, want the same work, 0 and 1",
+			whole.Name, was.Name, restarts(whole), job.Status.Failed, len(pods))
+	}
+}
+
+// restarts returns how often the kubelet has started the container of a pod again.
+func restarts(pod *corev1.Pod) int32 {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return 0
+	}
+	return pod.Status.ContainerStatuses[0].RestartCount
+}
+
+// eachStepOnce checks that the pod that completed the work has printed each of its steps, in order: what it did on its
+// earlier node moves with it. The hash alone does not show a step that was repeated from the same state.
+func (w *town) eachStepOnce(pod *corev1.Pod, length int64) {
+	w.Helper()
+	output, err := w.Output(w.Context(), pod.Name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	next := int64(1)
+	for line := range strings.Lines(string(output)) {
+		var index, step int64
+		if n, err := fmt.Sscanf(line, "chain %d step %d", &index, &step); n < 2 || err != nil {
+			continue
+		}
+		if step != next {
+			w.Errorf("pod %s printed step %d where step %d was due", pod.Name, step, next)
+			return
+		}
+		next++
+	}
+	if next != length+1 {
+		w.Errorf("pod %s printed %d steps, want %d", pod.Name, next-1, length)
+	}
+}
+
+// nothingFrozen checks that no control group of a pod is frozen.
+func (w *town) nothingFrozen() {
+	w.Helper()
+	for _, node := range w.fleet.Nodes {
+		w.Eventually("nothing is frozen on "+node.Name, func(ctx context.Context) error {
+			frozen, err := node.Frozen()
+			if err == nil && len(frozen) > 0 {
+				err = fmt.Errorf("frozen are %q", frozen)
+			}
+			return err
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 var (
 	killPoints = flag.Int("kill-points", 12, "how many of the kill points are tried; 0 for all")
 	killSeed   = flag.Uint64("kill-seed", 0, "chooses and orders the kill points")
+	killOnly   = flag.String("kill-only", "", "try only kill points whose name contains this")
 	killReport = flag.String("kill-report", "", "file for the outcome of each kill point, as JSON")
 )
 

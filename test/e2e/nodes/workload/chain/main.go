@@ -6,6 +6,7 @@
 //	INDEX    index of the chain (default: JOB_COMPLETION_INDEX, else 0)
 //	STEPS    number of steps (default: 100)
 //	STEP_MS  duration of a step in milliseconds (default: 100)
+//	LISTEN   address at which it answers probes (default: none)
 package main
 
 import (
@@ -22,6 +23,9 @@ func main() {
 	index := number(cmp.Or(os.Getenv("INDEX"), os.Getenv("JOB_COMPLETION_INDEX"), "0"))
 	steps := number(cmp.Or(os.Getenv("STEPS"), "100"))
 	stepTime := time.Duration(number(cmp.Or(os.Getenv("STEP_MS"), "100"))) * time.Millisecond
+	if address := os.Getenv("LISTEN"); address != "" {
+		go workload.Serve("chain", address)
+	}
 	chain := workload.StartChain(index)
 	for chain.Step < steps {
 		time.Sleep(stepTime)

@@ -15,11 +15,8 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -41,7 +38,7 @@ func main() {
 		os.Exit(2)
 	}
 	if address := os.Getenv("LISTEN"); address != "" {
-		go serve(address)
+		go workload.Serve("counter", address)
 	}
 	if what := os.Getenv("HOLD"); what != "" {
 		if err := hold(what); err != nil {
@@ -73,20 +70,6 @@ func main() {
 		check(memory, value, want)
 		<-ticker.C
 	}
-}
-
-// serve answers all requests on plain TCP, because CRIU cannot dump an MPTCP socket. It ends the program if
-// it cannot listen.
-func serve(address string) {
-	var plain net.ListenConfig
-	plain.SetMultipathTCP(false)
-	listener, err := plain.Listen(context.Background(), "tcp", address)
-	if err == nil {
-		server := http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-		err = server.Serve(listener)
-	}
-	fmt.Fprintln(os.Stderr, "counter:", err)
-	os.Exit(2)
 }
 
 // fill writes bytes that differ in every page, so that no page can be left out or deduplicated.
