@@ -117,6 +117,8 @@ nightly_tests := \
 	TestARealNodeIsProbedAndPodsMoveByWhatIsLearned \
 	TestAJobOfTwentyChainsIsMovedTwiceAndEveryChainIsWhole \
 	TestAgentsAreKilledAtEveryStep \
+	TestACRIUThatHangsDoesNotKeepItsContainerFrozen \
+	TestContainerContinuesAfterItWasFrozenForTwoMinutes \
 	TestIdleAgentUsesLittleCPU \
 	TestAJobRunsOnAllNodesAndEveryChainIsWhole \
 	TestContainersContinueWithoutContainerdAndKubelet \
@@ -190,7 +192,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
-test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-nodes-older-containerd e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers lint-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly e2e-nodes-older-containerd e2e-install e2e-scheduling e2e-vm test-books test-thorough test-race test-peers lint-peers test-vendor test-browser e2e-replicas e2e-commands chaos chaos-nodes soak-migration conformance ## Run the slow tests that rarely fail (Debian 12, root; also needs chromium, jq, nginx and gcc).
 
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
@@ -336,10 +338,11 @@ e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behi
 	$(call go_test,e2e-replicas,-tags replicas -count 1 ./test/e2e/replicas -report $(abspath $(DIST))/replicas.json)
 
 KILL_SEED ?= 1
+KILL_ONLY ?=
 
-soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); results in dist/soak-migration.json.
+soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Take every part of a migration away at every step on real nodes, under several kinds of Jobs (hours; KILL_SEED orders them, KILL_ONLY selects by name); results in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/kill \
-		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
+		-kill-points 0 -kill-seed $(KILL_SEED) -kill-only "$(KILL_ONLY)" -kill-report $(abspath $(DIST))/soak-migration.json
 
 CHAOS_SEED  ?= 1
 CHAOS_LASTS ?= 10m

@@ -103,7 +103,14 @@ func (b *bench) eventually(what string, check func() error) {
 // pod creates a pod with one container that runs a program of ours on a node.
 func (b *bench) pod(name string, node *cluster.Node, image string, env ...corev1.EnvVar) *corev1.Pod {
 	b.Helper()
-	pod := &corev1.Pod{
+	pod := b.newPod(name, node, image, env...)
+	b.make(pod)
+	return b.runs(pod)
+}
+
+// newPod is pod, before it is created.
+func (b *bench) newPod(name string, node *cluster.Node, image string, env ...corev1.EnvVar) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.namespace},
 		Spec: corev1.PodSpec{
 			NodeName: node.Name, RestartPolicy: corev1.RestartPolicyNever,
@@ -114,8 +121,6 @@ func (b *bench) pod(name string, node *cluster.Node, image string, env ...corev1
 			}},
 		},
 	}
-	b.make(pod)
-	return b.runs(pod)
 }
 
 // runs waits until a pod is running or has succeeded.

@@ -3,12 +3,14 @@
 package agent
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -29,6 +31,53 @@ func TestContainerContinuesAfterContainerdWasKilledWhileItWasFrozen(t *testing.T
 		t.Fatal(err)
 	}
 	b.syncs(pod, from)
+	b.same(pod)
+	b.continues(m, pod)
+	b.same(pod)
+}
+
+// TestContainerContinuesAfterItWasFrozenForTwoMinutes has its kubelet and its liveness probe look at it all the time,
+// and containerd restarted in between.
+func TestContainerContinuesAfterItWasFrozenForTwoMinutes(t *testing.T) {
+	const period, failed = 10, 12 // seconds, and probes: two minutes
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.newPod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "LISTEN", Value: ":8080"})
+	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}},
+		// CRIU does not dump a connection of a probe that is not accepted yet.
+		InitialDelaySeconds: 30, PeriodSeconds: period, TimeoutSeconds: 1, FailureThreshold: 37,
+	}
+	b.make(pod)
+	b.runs(pod)
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	if err := from.KillContainerd(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.StartContainerd(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	b.syncs(pod, from)
+	b.eventually(fmt.Sprintf("%d probes have failed", failed), func() error {
+		var events corev1.EventList
+		if err := b.List(b.ctx(), &events, client.InNamespace(b.namespace)); err != nil {
+			return err
+		}
+		var said int32
+		for _, e := range events.Items {
+			if e.Reason == "Unhealthy" && e.InvolvedObject.Name == pod.Name {
+				said += max(1, e.Count)
+			}
+		}
+		if said < failed {
+			return fmt.Errorf("%d have", said)
+		}
+		return nil
+	})
 	b.same(pod)
 	b.continues(m, pod)
 	b.same(pod)

@@ -87,14 +87,15 @@ type came struct {
 	Right    bool    `json:"right"`
 }
 
-// all returns every kill point: each part at each step with a plain Job, what can end a container with the
+// all returns every kill point: each part at each step with a plain Job, what can end a frozen container with the
 // other workloads, and what keeps a container frozen for long.
 func all() []killPoint {
+	frozen := slices.IndexFunc(steps, func(s reached) bool { return s.name == "Frozen" })
 	var points []killPoint
 	for _, part := range parts {
 		for step := range steps {
 			for _, workload := range workloads {
-				if workload.plain || part.canEndTheSource {
+				if workload.plain || part.canEndTheSource && step >= frozen {
 					points = append(points, killPoint{workload, part, step, down})
 				}
 			}

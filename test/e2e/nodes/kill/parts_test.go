@@ -165,20 +165,11 @@ func boot(ctx context.Context, at place, node *cluster.Node) error {
 
 // killShims kills the shims of the test's pods on a node. containerd then ends their containers.
 func killShims(ctx context.Context, at place, node *cluster.Node) error {
-	pods, err := filepath.Glob(filepath.Join(node.Dir, "state", "io.containerd.runtime.v2.task", "k8s.io", "*", "config.json"))
-	if err != nil {
-		return err
-	}
-	for _, config := range pods {
-		// The shim of a pod is started with the ID of its sandbox.
-		if err := shell(ctx, node, `! grep -q '"io.kubernetes.cri.sandbox-namespace":"%s"' %s || ! grep -q '"io.kubernetes.cri.container-type":"sandbox"' %[2]s || {
-			for p in /proc/[0-9]*; do
-				tr '\0' ' ' <$p/cmdline 2>/dev/null | grep -q -- "containerd-shim.* -id %[3]s " && kill -KILL ${p#/proc/}
-			done; true; }`, at.Namespace, config, filepath.Base(filepath.Dir(config))); err != nil {
-			return err
-		}
-	}
-	return nil
+	// A bundle has the namespace of its pod, and is the working directory of its shim.
+	return shell(ctx, node, `for p in /proc/[0-9]*; do
+		[ "$(cat $p/comm 2>/dev/null)" = containerd-shim ] || continue
+		grep -q '"io.kubernetes.cri.sandbox-namespace":"%s"' $p/cwd/config.json && kill -KILL ${p#/proc/}
+	done; true`, at.Namespace)
 }
 
 // shell runs a command on a node.
