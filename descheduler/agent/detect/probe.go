@@ -103,15 +103,28 @@ func (h Host) CRIUVersion(ctx context.Context) (string, error) {
 // CheckCRIU runs `criu check`, which tests whether the kernel has all that CRIU needs.
 func (h Host) CheckCRIU(ctx context.Context) error {
 	output, err := h.run(ctx, h.find(h.CRIU), "check")
+	if err != nil && scarce.Match(output) {
+		return fmt.Errorf("criu check: %w: %.200s", errScarce, strings.TrimSpace(string(output)))
+	}
 	if err != nil {
 		return fmt.Errorf("criu check: %w: %.200s", err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }
 
-// Interrupted reports whether a program was stopped before its end. Service managers stop all
-// processes of a service together.
+// scarce matches what CRIU prints if the node lacks a resource at the moment, such as instances of
+// inotify, which all programs of a user share.
+var scarce = regexp.MustCompile(`Too many open files|Cannot allocate memory|Resource temporarily unavailable|No space left on device`)
+
+// errScarce means that a program failed for lack of a resource.
+var errScarce = errors.New("the node lacks a resource at the moment")
+
+// Interrupted reports whether a program was stopped before its end, or could not get there for lack
+// of a resource. Service managers stop all processes of a service together.
 func Interrupted(err error) bool {
+	if errors.Is(err, errScarce) {
+		return true
+	}
 	var ended *exec.ExitError
 	if !errors.As(err, &ended) {
 		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

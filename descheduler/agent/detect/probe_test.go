@@ -108,5 +108,11 @@ func TestCRIUIsAsked(t *testing.T) {
 	}
 	if err := bad.CheckCRIU(t.Context()); err == nil || !strings.Contains(err.Error(), "no pidfd") {
 		t.Errorf("the check says %v, want what CRIU said", err)
+	} else if Interrupted(err) {
+		t.Errorf("a kernel without a feature counts as a check without a result: %v", err)
+	}
+	full := at("#!/bin/sh\necho \"Error (criu/cr-check.c:415): Can't make inotify fd: Too many open files\"\nexit 1\n")
+	if err := full.CheckCRIU(t.Context()); !Interrupted(err) || !strings.Contains(err.Error(), "inotify") {
+		t.Errorf("a check that lacks a resource says %v, want what CRIU said, and no result", err)
 	}
 }

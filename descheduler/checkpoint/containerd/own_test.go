@@ -139,6 +139,13 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 			t.Errorf("the right container, %s, is %q and its freezer %q: %v %v %v", step.says, state, file, done, err, unread)
 		}
 	}
+	if err := os.RemoveAll(filepath.Join(c.Proc, "42")); err != nil {
+		t.Fatal(err)
+	}
+	c.tasks = hostTasks{host: &host{state: task.Status_STOPPED}}
+	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
+		t.Errorf("a container whose process has ended, which the CRI plugin does not know yet, is %q, %v", state, err)
+	}
 	c, _ = client(nil, true)
 	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
 		t.Errorf("a container that has gone is %q, %v", state, err)

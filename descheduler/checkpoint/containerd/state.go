@@ -49,12 +49,15 @@ func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, 
 		}
 	}
 	f, err := c.freezerOf(pid, k.ID)
-	if err != nil {
+	if err != nil && !ended(err) {
 		return pid, checkpoint.Running, nil // it was never frozen: Freeze needs this freezer
 	}
-	frozen, err := f.frozen()
+	frozen := false
+	if err == nil {
+		frozen, err = f.frozen()
+	}
 	switch {
-	case ended(err):
+	case ended(err): // the CRI plugin will notice
 		return c.shimState(ctx, k)
 	case err != nil:
 		return 0, checkpoint.Unknown, fmt.Errorf("get the state of %s: %w", k, err)

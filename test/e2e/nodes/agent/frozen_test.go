@@ -36,8 +36,8 @@ func TestContainerContinuesAfterContainerdWasKilledWhileItWasFrozen(t *testing.T
 	b.same(pod)
 }
 
-// TestContainerContinuesAfterItWasFrozenForTwoMinutes has its kubelet and its liveness probe look at it all the time,
-// and containerd restarted in between.
+// TestContainerContinuesAfterItWasFrozenForTwoMinutes has its liveness probe fail for two minutes, during which its
+// kubelet syncs it, and containerd restarted before.
 func TestContainerContinuesAfterItWasFrozenForTwoMinutes(t *testing.T) {
 	const period, failed = 10, 12 // seconds, and probes: two minutes
 	b := newBench(t)

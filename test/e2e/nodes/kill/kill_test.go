@@ -20,7 +20,7 @@ import (
 )
 
 // down is how long a killed part stays away: long enough for other parts to notice. long is longer than a kubelet
-// waits until it looks at a pod again, and than a node may be silent until it counts as not ready.
+// waits until it syncs a pod again, and than a node may be silent until it counts as not ready.
 const (
 	down = 2 * time.Second
 	long = 2 * time.Minute
