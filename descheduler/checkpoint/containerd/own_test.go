@@ -97,8 +97,8 @@ func (t *tasks) Checkpoint(context.Context, *tasksapi.CheckpointTaskRequest, ...
 // name any container of the node.
 func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	k := container
-	client := func(labels map[string]string, missing bool) (*Client, *tasks) {
-		n := &node{labels: labels, missing: missing}
+	client := func(labels map[string]string) (*Client, *tasks) {
+		n := &node{labels: labels}
 		seen := &tasks{node: n}
 		return cgrouped(t, &Client{containers: n, tasks: seen, runtime: n}, version1, map[string]string{
 			"freezer/kube/pod1/id/freezer.state": "THAWED",
@@ -107,7 +107,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	for label := range ownLabels {
 		labels := maps.Clone(ownLabels)
 		labels[label] = "victim"
-		c, seen := client(labels, false)
+		c, seen := client(labels)
 		if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
 			t.Errorf("with another %s the container is %q, %v; the pod has none under that ID", label, state, err)
 		}
@@ -124,7 +124,12 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 			t.Errorf("with another %s the container is touched: its freezer says %q (%v)", label, state, err)
 		}
 	}
-	c, _ := client(ownLabels, false)
+}
+
+func TestTheContainerOfThePodIsFrozenAndThawed(t *testing.T) {
+	k := container
+	n := &node{labels: ownLabels}
+	c := cgrouped(t, &Client{containers: n, tasks: &tasks{node: n}, runtime: n}, version1, map[string]string{"freezer/kube/pod1/id/freezer.state": "THAWED"})
 	for _, step := range []struct {
 		do         func(context.Context, checkpoint.Container) error
 		says, then string
@@ -146,7 +151,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
 		t.Errorf("a container whose process has ended, which the CRI plugin does not know yet, is %q, %v", state, err)
 	}
-	c, _ = client(nil, true)
+	n.missing = true
 	if state, err := c.State(t.Context(), k); err != nil || state != checkpoint.Gone {
 		t.Errorf("a container that has gone is %q, %v", state, err)
 	}
