@@ -109,7 +109,8 @@ func all() []killPoint {
 	return points
 }
 
-// chosen returns the kill points of this run, in the order of its seed. A part of them has none in which a part is away for long.
+// chosen returns the kill points of this run, in the order of its seed. If they are few, no part is away for long, and
+// each is killed once before any is killed twice.
 func chosen() []killPoint {
 	points := all()
 	few := *killPoints > 0
@@ -118,10 +119,17 @@ func chosen() []killPoint {
 	})
 	rnd := rand.New(rand.NewPCG(*killSeed, 0))
 	rnd.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	if few && *killPoints < len(points) {
-		return points[:*killPoints]
+	if !few {
+		return points
 	}
-	return points
+	killed := map[string]int{}
+	turn := map[string]int{}
+	for _, p := range points {
+		turn[p.String()] = killed[p.part.name]
+		killed[p.part.name]++
+	}
+	slices.SortStableFunc(points, func(a, b killPoint) int { return turn[a.String()] - turn[b.String()] })
+	return points[:min(*killPoints, len(points))]
 }
 
 func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
