@@ -45,8 +45,9 @@ func TestContainerContinuesAfterItWasFrozenForTwoMinutes(t *testing.T) {
 	pod := b.newPod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "LISTEN", Value: ":8080"})
 	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}},
-		// CRIU does not dump a connection of a probe that is not accepted yet.
-		InitialDelaySeconds: 30, PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 37,
+		// CRIU does not dump a connection of a probe that is not accepted yet, and the kubelet reports only ten failures
+		// in a row.
+		InitialDelaySeconds: 30, PeriodSeconds: 15, TimeoutSeconds: 1, FailureThreshold: 37,
 	}
 	b.make(pod)
 	b.runs(pod)
