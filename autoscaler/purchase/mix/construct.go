@@ -20,6 +20,8 @@ type strategy struct {
 	some []int
 	// extended selects the extended pricing: see solvePricing.
 	extended bool
+	// even fills a machine with items of all sizes alike while its room runs out faster than its places.
+	even bool
 }
 
 // strategies are tried in this order.
@@ -36,6 +38,16 @@ var strategies = []strategy{
 	{window: 4, trial: 2, rounds: 6, reprice: 30},
 	{window: 200, trial: 2, rounds: 6, reprice: 30},
 }
+
+// persistent are the first strategies, which compare items about as precisely as pays off, each also with even.
+var persistent = func() []strategy {
+	found := slices.Clone(strategies[:6])
+	for _, m := range strategies[:6] {
+		m.even = true
+		found = append(found, m)
+	}
+	return found
+}()
 
 // manyItems is the number of items from which an extended pricing and rebuild pay off: for fewer, the local search is as
 // good and much faster.
@@ -139,9 +151,9 @@ func (b *buyer) try(at int, of *packing.FirstFit, top *filling) {
 		return
 	}
 	f := b.empty(at)
-	b.fill(&f, of, b.window)
+	b.fill(&f, of, b.window, b.even)
 	if of != &b.pool && len(f.lots) > 0 {
-		b.fill(&f, &b.pool, b.window)
+		b.fill(&f, &b.pool, b.window, b.even)
 	}
 	if len(f.lots) > 0 {
 		b.refine(&f, b.trial)

@@ -191,13 +191,19 @@ func (k *packer) first(from int32, room packing.Size, v *space, of *packing.Firs
 }
 
 // fill packs items of a pool into a space: in each step, of the window most valuable items that fit, the one that best
-// matches the shape of the room.
-func (k *packer) fill(f *filling, of *packing.FirstFit, window int) {
+// matches the shape of the room. If even, it takes a random one instead while the room runs out faster than the places.
+func (k *packer) fill(f *filling, of *packing.FirstFit, window int, even bool) {
 	cpu, memory := 1/float64(max(f.size.MilliCPU, 1)), 1/float64(max(f.size.MemoryBytes, 1))
 	from := int32(0)
 	for int64(len(f.lots)) < f.places {
 		best, top := int32(-1), -1.0
 		freeCPU, freeMemory := float64(float64(f.room.MilliCPU)*cpu), float64(float64(f.room.MemoryBytes)*memory)
+		if even && float64(len(f.lots)) < (1-min(freeCPU, freeMemory))*float64(f.places) {
+			if drawn := k.first(int32(k.intN(len(k.lots))), f.room, &f.space, of); drawn >= 0 {
+				k.add(f, drawn)
+				continue
+			}
+		}
 		at := from
 		for i := range window {
 			if at = k.first(at, f.room, &f.space, of); at < 0 {
@@ -335,7 +341,7 @@ func (p *Problem) fillRooms() [][]int32 {
 	found := make([][]int32, len(p.rooms))
 	for i, r := range p.rooms {
 		f := filling{space: space{at: len(p.offers) + i, size: r.Size, places: min(r.Places, int64(p.total)), enough: 1 << 63}, room: r.Size}
-		k.fill(&f, &k.pool, 24)
+		k.fill(&f, &k.pool, 24, false)
 		k.refine(&f, 2)
 		for _, g := range f.lots {
 			found[i] = append(found[i], k.lots[g].kind)

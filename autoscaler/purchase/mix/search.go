@@ -220,12 +220,47 @@ func (s *searcher) randomHeuristic(missing bool) heuristic {
 // destroyedPercent are the percentages of all machines that rebuild destroys in turn.
 var destroyedPercent = []int{50, 25, 12, 6}
 
+// destruction is how rebuild chooses what to destroy and how to buy again.
+type destruction struct {
+	strategies []strategy // one is drawn each time
+	percents   []int      // of all machines, in turn
+	// enough is the excess of the mix at which rebuild ends: see [solver.excess].
+	enough float64
+	random
+}
+
+// persist goes on to rebuild the best mix, up to half as long again as the whole search, while it may be more than one
+// percent too expensive. Mixes that are not, and those of few items, take no more time.
+//
+// Most of such mixes have a wrong number of large machines: too few for the small items that are left in the end, or one
+// that is not full. Another number only follows from destroying many machines at once, and from filling large machines
+// with items of all sizes, so that small items use their places.
+func (s *solver) persist() {
+	const enough, halves = 0.01, 2
+	if s.total < manyItems || s.timed() || s.budget.tight {
+		return
+	}
+	s.rebuild(&destruction{strategies: persistent, percents: []int{75, 40, 20}, enough: enough, random: random{state: 1}}, s.effort/halves)
+}
+
+// excess returns by what part the price of the best mix exceeds the worth of its items, a lower bound of any price.
+func (s *solver) excess() float64 {
+	price, worth := 0.0, 0.0
+	for i := range s.best.machines {
+		price += float64(s.scaledBill(&s.best.machines[i]))
+		worth += float64(s.best.machines[i].worth)
+	}
+	if worth == 0 {
+		return 0
+	}
+	return price/worth - 1
+}
+
 // rebuild improves the best mix by large neighbourhood search: it destroys the most wasteful machines, chosen with some
 // randomness, and buys for their items again at recalculated prices. It continues until the effort is used up.
-func (s *solver) rebuild(effort int) {
-	var c random
-	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && !s.stop(); round++ {
-		gone := s.wasteful(&c, max(2, len(s.best.machines)*destroyedPercent[round%len(destroyedPercent)]/100))
+func (s *solver) rebuild(c *destruction, effort int) {
+	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && s.excess() > c.enough && !s.stop(); round++ {
+		gone := s.wasteful(&c.random, max(2, len(s.best.machines)*c.percents[round%len(c.percents)]/100))
 		counts, was := make([]int32, len(s.kinds)), Solution{}
 		for _, i := range gone {
 			was.machines = append(was.machines, s.best.machines[i])
@@ -233,7 +268,7 @@ func (s *solver) rebuild(effort int) {
 				counts[k]++
 			}
 		}
-		m := strategies[c.intN(len(strategies))]
+		m := c.strategies[c.intN(len(c.strategies))]
 		at := s.solvePricing(counts, m.extended)
 		s.steps += at.steps + 50*len(s.kinds) + 1000
 		made, whole := s.construct(m, counts, at, s.budget.Clone())
