@@ -94,7 +94,7 @@ func TestMachinesThatWasteAreBoughtAgain(t *testing.T) {
 	s := &solver{Problem: p, budget: &Budget{}, stop: never}
 	s.constructed(strategies[0], p.counts(), p.basic)
 	before := p.price(&s.best)
-	s.rebuild(10_000_000)
+	s.rebuild(&destruction{strategies: strategies, percents: destroyedPercent}, 10_000_000)
 	held := 0
 	for i := range s.best.machines {
 		held += len(s.best.machines[i].kinds)
