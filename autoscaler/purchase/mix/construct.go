@@ -39,12 +39,15 @@ var strategies = []strategy{
 	{window: 200, trial: 2, rounds: 6, reprice: 30},
 }
 
-// persistent are the first strategies, which compare items about as precisely as pays off, each also with even.
+// persistent are the first extended strategies, each also with even: see [solver.persist].
 var persistent = func() []strategy {
-	found := slices.Clone(strategies[:6])
+	var found []strategy
 	for _, m := range strategies[:6] {
-		m.even = true
-		found = append(found, m)
+		if m.extended {
+			found = append(found, m)
+			m.even = true
+			found = append(found, m)
+		}
 	}
 	return found
 }()

@@ -6,11 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/families"
 )
 
 const hour = time.Hour
@@ -40,6 +42,37 @@ func problemOf(items []Item, bins ...Bin) *Problem {
 	}
 	slices.SortStableFunc(bins, func(a, b Bin) int { return cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour) })
 	return New(&Input{Items: items, Bins: bins, Classes: make([]Class, 3)})
+}
+
+// problemOfFamily has items of one of the families and the bins of one of the catalogues, by index.
+func problemOfFamily(t *testing.T, catalogue, family, n int) *Problem {
+	t.Helper()
+	flavors, err := families.Catalogues[catalogue].Flavors("../../../test/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bins := make([]Bin, len(flavors))
+	for i, f := range flavors {
+		bins[i] = bin(f.Size.MilliCPU, f.Size.MemoryBytes, f.MicroDollarsPerHour)
+		if f.MaxPods != nil {
+			bins[i].Places = *f.MaxPods
+		}
+	}
+	r := rand.New(rand.NewPCG(11, uint64(n)))
+	items := make([]Item, n)
+	for i := range items {
+		items[i] = item(families.All[family].Draw(r))
+	}
+	return problemOf(items, bins...)
+}
+
+// held returns the number of items on the machines of a mix.
+func held(m *Solution) int {
+	n := 0
+	for i := range m.machines {
+		n += len(m.machines[i].kinds)
+	}
+	return n
 }
 
 // drawItems and drawBins keep numbers small, so that ties are common. Bins admit items of the first class and of one

@@ -217,50 +217,45 @@ func (s *searcher) randomHeuristic(missing bool) heuristic {
 	return t
 }
 
-// destroyedPercent are the percentages of all machines that rebuild destroys in turn.
-var destroyedPercent = []int{50, 25, 12, 6}
-
-// destruction is how rebuild chooses what to destroy and how to buy again.
+// destruction is how [solver.rebuild] chooses what to destroy, and how it buys again.
 type destruction struct {
-	strategies []strategy // one is drawn each time
 	percents   []int      // of all machines, in turn
-	// enough is the excess of the mix at which rebuild ends: see [solver.excess].
-	enough float64
+	strategies []strategy // one is drawn each time
+	// halvings is how often the waste of a machine is halved at random: more make the choice more random.
+	halvings int
+	// enough is the price per hour, in micro-dollars, at which it ends; 0 means none.
+	enough int64
 	random
 }
 
-// persist goes on to rebuild the best mix, up to half as long again as the whole search, while it may be more than one
-// percent too expensive. Mixes that are not, and those of few items, take no more time.
-//
-// Most of such mixes have a wrong number of large machines: too few for the small items that are left in the end, or one
-// that is not full. Another number only follows from destroying many machines at once, and from filling large machines
-// with items of all sizes, so that small items use their places.
-func (s *solver) persist() {
-	const enough, halves = 0.01, 2
-	if s.total < manyItems || s.timed() || s.budget.tight {
-		return
-	}
-	s.rebuild(&destruction{strategies: persistent, percents: []int{75, 40, 20}, enough: enough, random: random{state: 1}}, s.effort/halves)
+// usual is the destruction of every search for many items.
+func usual() *destruction {
+	return &destruction{percents: []int{50, 25, 12, 6}, strategies: strategies}
 }
 
-// excess returns by what part the price of the best mix exceeds the worth of its items, a lower bound of any price.
-func (s *solver) excess() float64 {
-	price, worth := 0.0, 0.0
-	for i := range s.best.machines {
-		price += float64(s.scaledBill(&s.best.machines[i]))
-		worth += float64(s.best.machines[i].worth)
+// persist goes on to rebuild the best mix of many items while it may be more than one percent too expensive, until five
+// quarters of the effort are used up.
+//
+// Most such mixes have a wrong number of large machines: one is not full, or small machines take what is left in the
+// end. Another number only follows from destroying many machines at once. To fill large ones, small items must use their
+// places: see strategy.even.
+func (s *solver) persist() {
+	const percent, effort = 1, 125
+	if s.total < manyItems || s.timed() || s.budget.tight || s.done(effort) {
+		return
 	}
-	if worth == 0 {
-		return 0
-	}
-	return price/worth - 1
+	least := s.LeastFor(&s.best)
+	s.rebuild(&destruction{
+		percents: []int{75, 40, 20}, strategies: persistent, halvings: 6, enough: least + min(least/100*percent, math.MaxInt64-least),
+	}, s.effort*effort/100-s.steps)
 }
 
 // rebuild improves the best mix by large neighbourhood search: it destroys the most wasteful machines, chosen with some
-// randomness, and buys for their items again at recalculated prices. It continues until the effort is used up.
+// randomness, and buys for their items again at recalculated prices. It continues until the effort is used up or the
+// price is low enough.
 func (s *solver) rebuild(c *destruction, effort int) {
-	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && s.excess() > c.enough && !s.stop(); round++ {
-		gone := s.wasteful(&c.random, max(2, len(s.best.machines)*c.percents[round%len(c.percents)]/100))
+	for end, round := s.steps+effort, 0; s.steps < end && s.improvable(c) && !s.stop(); round++ {
+		gone := s.wasteful(c, max(2, len(s.best.machines)*c.percents[round%len(c.percents)]/100))
 		counts, was := make([]int32, len(s.kinds)), Solution{}
 		for _, i := range gone {
 			was.machines = append(was.machines, s.best.machines[i])
@@ -281,14 +276,24 @@ func (s *solver) rebuild(c *destruction, effort int) {
 	}
 }
 
+// improvable reports whether the best mix has several machines and is not cheap enough.
+func (s *solver) improvable(c *destruction) bool {
+	return len(s.best.machines) > 1 && (c.enough == 0 || s.price(&s.best) > c.enough)
+}
+
 // wasteful returns the indices, ordered, of the n most wasteful machines. Waste is the part of the price that exceeds
-// the worth of the items, times a random factor of one to three.
-func (s *solver) wasteful(c *random, n int) []int {
+// the worth of the items, times a random factor of one to three, and halved at random.
+func (s *solver) wasteful(c *destruction, n int) []int {
 	waste, order := make([]float64, len(s.best.machines)), make([]int, len(s.best.machines))
 	for i := range s.best.machines {
 		m := &s.best.machines[i]
 		cost := float64(s.scaledBill(m))
 		waste[i] = (cost - float64(m.worth)) / (cost + 1) * (1 + float64(c.intN(1024))/512)
+		for range c.halvings {
+			if c.intN(2) == 0 {
+				waste[i] /= 2
+			}
+		}
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })

@@ -210,7 +210,7 @@ func (s *solver) polish() {
 		return
 	}
 	if s.total >= manyItems && !s.timed() && !s.budget.tight {
-		s.rebuild(&destruction{strategies: strategies, percents: destroyedPercent}, s.effort*7/10-s.steps)
+		s.rebuild(usual(), s.effort*7/10-s.steps)
 	}
 	// With many items, nearly all machines are full, and random choices rarely improve the mix.
 	const many = 2000

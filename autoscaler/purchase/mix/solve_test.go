@@ -9,8 +9,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"supercargo.dev/supercargo/test/families"
 )
 
 // TestTheSearchSeldomMissesTheBest uses the search for many pods on few pods, for which the best plan is known.
@@ -73,32 +71,12 @@ func TestPodsLeftOverGoWhereTheyCostLeast(t *testing.T) {
 }
 
 func TestMachinesThatWasteAreBoughtAgain(t *testing.T) {
-	flavors, err := families.Catalogues[0].Flavors("../../../test/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bins []Bin
-	for _, f := range flavors {
-		b := bin(f.Size.MilliCPU, f.Size.MemoryBytes, f.MicroDollarsPerHour)
-		if f.MaxPods != nil {
-			b.Places = *f.MaxPods
-		}
-		bins = append(bins, b)
-	}
-	r := rand.New(rand.NewPCG(11, manyItems))
-	var items []Item
-	for range manyItems {
-		items = append(items, item(families.All[1].Draw(r)))
-	}
-	p := problemOf(items, bins...)
+	p := problemOfFamily(t, 0, 1, manyItems)
 	s := &solver{Problem: p, budget: &Budget{}, stop: never}
 	s.constructed(strategies[0], p.counts(), p.basic)
 	before := p.price(&s.best)
-	s.rebuild(&destruction{strategies: strategies, percents: destroyedPercent}, 10_000_000)
-	held := 0
-	for i := range s.best.machines {
-		held += len(s.best.machines[i].kinds)
-	}
+	s.rebuild(usual(), 10_000_000)
+	held := held(&s.best)
 	if after := p.price(&s.best); after >= before || held != manyItems {
 		t.Errorf("%d items cost %d micro-dollars per hour, %d of %d before: want less for as many", held, after, before, manyItems)
 	}
