@@ -219,11 +219,14 @@ func (s *searcher) randomHeuristic(missing bool) heuristic {
 
 // destruction is how [solver.rebuild] chooses what to destroy, and how it buys again.
 type destruction struct {
-	percents   []int      // of all machines, in turn
-	strategies []strategy // one is drawn each time
-	// halvings is how often the waste of a machine is halved at random: more make the choice more random.
+	// percents are how much of all machines to destroy, in turn: of their price or, if not ofPrice, of their number.
+	percents []int
+	ofPrice  bool
+	// halvings makes the choice more random: see [destruction.factor].
 	halvings int
-	// enough is the price per hour, in micro-dollars, at which it ends; 0 means none.
+	// strategies are those of which one is drawn each time.
+	strategies []strategy
+	// enough is the price per hour, in micro-dollars, at which the mix is cheap enough; 0 means none.
 	enough int64
 	random
 }
@@ -236,9 +239,9 @@ func usual() *destruction {
 // persist goes on to rebuild the best mix of many items while it may be more than one percent too expensive, until five
 // quarters of the effort are used up.
 //
-// Most such mixes have a wrong number of large machines: one is not full, or small machines take what is left in the
-// end. Another number only follows from destroying many machines at once. To fill large ones, small items must use their
-// places: see strategy.even.
+// In most such mixes, a large machine is not full, or small machines hold what another large one could. It helps to
+// destroy a part of the price at once, of which large machines are much and small ones little. It also helps to fill
+// large machines with items of all sizes, so that small ones use their places.
 func (s *solver) persist() {
 	const percent, effort = 1, 125
 	if s.total < manyItems || s.timed() || s.budget.tight || s.done(effort) {
@@ -246,16 +249,17 @@ func (s *solver) persist() {
 	}
 	least := s.LeastFor(&s.best)
 	s.rebuild(&destruction{
-		percents: []int{75, 40, 20}, strategies: persistent, halvings: 6, enough: least + min(least/100*percent, math.MaxInt64-least),
+		percents: []int{40, 20}, ofPrice: true, halvings: 4, strategies: persistent,
+		enough: least + min(least/100*percent, math.MaxInt64-least),
 	}, s.effort*effort/100-s.steps)
 }
 
 // rebuild improves the best mix by large neighbourhood search: it destroys the most wasteful machines, chosen with some
-// randomness, and buys for their items again at recalculated prices. It continues until the effort is used up or the
-// price is low enough.
+// randomness, and buys for their items again at recalculated prices. It continues until the effort is used up or the mix
+// is cheap enough.
 func (s *solver) rebuild(c *destruction, effort int) {
 	for end, round := s.steps+effort, 0; s.steps < end && s.improvable(c) && !s.stop(); round++ {
-		gone := s.wasteful(c, max(2, len(s.best.machines)*c.percents[round%len(c.percents)]/100))
+		gone := s.wasteful(c, c.percents[round%len(c.percents)])
 		counts, was := make([]int32, len(s.kinds)), Solution{}
 		for _, i := range gone {
 			was.machines = append(was.machines, s.best.machines[i])
@@ -281,25 +285,45 @@ func (s *solver) improvable(c *destruction) bool {
 	return len(s.best.machines) > 1 && (c.enough == 0 || s.price(&s.best) > c.enough)
 }
 
-// wasteful returns the indices, ordered, of the n most wasteful machines. Waste is the part of the price that exceeds
-// the worth of the items, times a random factor of one to three, and halved at random.
-func (s *solver) wasteful(c *destruction, n int) []int {
+// wasteful returns the indices, ordered, of the most wasteful machines, at least two. Waste is the part of the price that
+// exceeds the worth of the items, times a random factor.
+func (s *solver) wasteful(c *destruction, percent int) []int {
 	waste, order := make([]float64, len(s.best.machines)), make([]int, len(s.best.machines))
 	for i := range s.best.machines {
 		m := &s.best.machines[i]
 		cost := float64(s.scaledBill(m))
-		waste[i] = (cost - float64(m.worth)) / (cost + 1) * (1 + float64(c.intN(1024))/512)
-		for range c.halvings {
-			if c.intN(2) == 0 {
-				waste[i] /= 2
-			}
-		}
+		waste[i] = (cost - float64(m.worth)) / (cost + 1) * c.factor()
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })
-	order = order[:min(n, len(order))]
+	n := len(order) * percent / 100
+	if c.ofPrice {
+		n = s.ofPrice(order, percent)
+	}
+	order = order[:max(2, n)]
 	slices.Sort(order)
 	return order
+}
+
+// factor draws a factor of one to three, or of one to 1/2^halvings, where each power of two is as likely.
+func (c *destruction) factor() float64 {
+	if c.halvings == 0 {
+		return 1 + float64(c.intN(1024))/512
+	}
+	return math.Ldexp(1-float64(c.intN(1024))/2048, -c.intN(c.halvings))
+}
+
+// ofPrice returns how many of the first machines have the given percentage of the price of all together.
+func (s *solver) ofPrice(order []int, percent int) int {
+	price := func(at int) uint64 { return s.offers[s.best.machines[at].offer].scaledPrice }
+	total, sum, n := uint64(0), uint64(0), 0
+	for _, at := range order {
+		total += price(at)
+	}
+	for ; n < len(order) && sum < total/100*uint64(percent); n++ {
+		sum += price(order[n])
+	}
+	return n
 }
 
 // with returns a mix in which made replaces the machines at the ordered indices gone.
