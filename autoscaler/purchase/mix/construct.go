@@ -56,6 +56,9 @@ var persistent = func() []strategy {
 // good and much faster.
 const manyItems = 1_000
 
+// someItems is the number of items from which a search persists: fewer take little time, of which that is a large part.
+const someItems = 500
+
 // strategies returns the strategies to try: few if items have different billed times, because each is then also tried
 // for items of similar times.
 func (p *Problem) strategies() []strategy {

@@ -236,7 +236,7 @@ func usual() *destruction {
 	return &destruction{percents: []int{50, 25, 12, 6}, strategies: strategies}
 }
 
-// persist goes on to rebuild the best mix of many items while it may be more than one percent too expensive, until five
+// persist goes on to rebuild the best mix of 500 items or more while it may be more than one percent too expensive, until five
 // quarters of the effort are used up.
 //
 // In most such mixes, a large machine is not full, or small machines hold what another large one could. It helps to
@@ -244,7 +244,7 @@ func usual() *destruction {
 // large machines with items of all sizes, so that small ones use their places.
 func (s *solver) persist() {
 	const percent, effort = 1, 125
-	if s.total < manyItems || s.timed() || s.budget.tight || s.done(effort) {
+	if s.total < someItems || s.timed() || s.budget.tight || s.done(effort) {
 		return
 	}
 	least := s.LeastFor(&s.best)
