@@ -38,8 +38,8 @@ func TestASearchDoesNotPersistBeyondItsEffort(t *testing.T) {
 	}
 }
 
-// TestASearchThatIsStoppedKeepsItsMix stops before, between and amid attempts.
-func TestASearchThatIsStoppedKeepsItsMix(t *testing.T) {
+// TestASearchThatIsStoppedKeepsItsBestMix stops before, between and amid attempts, later each time.
+func TestASearchThatIsStoppedKeepsItsBestMix(t *testing.T) {
 	s := expensive(t)
 	first, before := s.best, s.price(&s.best)
 	for most := 0; most < 2_000; most += most/4 + 1 {
@@ -51,6 +51,8 @@ func TestASearchThatIsStoppedKeepsItsMix(t *testing.T) {
 		s.persist()
 		if after := s.price(&s.best); after > before || held(&s.best) != manyItems {
 			t.Fatalf("stopped after %d polls, %d items cost %d, and %d before: want at most that for %d", most, held(&s.best), after, before, manyItems)
+		} else {
+			before = after
 		}
 		if polls > most+2 {
 			t.Fatalf("stopped after %d polls, the search goes on for %d more", most, polls-most)
