@@ -236,22 +236,24 @@ func usual() *destruction {
 	return &destruction{percents: []int{50, 25, 12, 6}, strategies: strategies}
 }
 
-// persist goes on to rebuild the best mix of 500 items or more while it may be more than one percent too expensive, until five
-// quarters of the effort are used up.
-//
-// In most such mixes, a large machine is not full, or small machines hold what another large one could. It helps to
-// destroy a part of the price at once, of which large machines are much and small ones little. It also helps to fill
-// large machines with items of all sizes, so that small ones use their places.
+// longer is the destruction of a search that persists until a price is reached. In most mixes that are too expensive, a
+// large machine is not full, or small machines hold what another large one could. It helps to destroy a part of the
+// price at once, of which large machines are much and small ones little. It also helps to fill large machines with items
+// of all sizes, so that small ones use their places.
+func longer(enough int64) *destruction {
+	return &destruction{percents: []int{40, 20}, ofPrice: true, halvings: 4, strategies: persistent, enough: enough}
+}
+
+// persist goes on to rebuild the best mix of 500 items or more while it may be more than one percent too expensive,
+// until five quarters of the effort are used up.
 func (s *solver) persist() {
 	const percent, effort = 1, 125
 	if s.total < someItems || s.timed() || s.budget.tight || s.done(effort) {
 		return
 	}
 	least := s.LeastFor(&s.best)
-	s.rebuild(&destruction{
-		percents: []int{40, 20}, ofPrice: true, halvings: 4, strategies: persistent,
-		enough: least + min(least/100*percent, math.MaxInt64-least),
-	}, s.effort*effort/100-s.steps)
+	enough := least + min(least/100*percent, math.MaxInt64-least)
+	s.rebuild(longer(enough), s.effort*effort/100-s.steps)
 }
 
 // rebuild improves the best mix by large neighbourhood search: it destroys the most wasteful machines, chosen with some
