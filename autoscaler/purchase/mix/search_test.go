@@ -83,3 +83,30 @@ func TestLargeMachinesTakeItemsOfAllSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestALongerSearchDestroysAPartOfThePrice has a machine that costs as much as ten others together.
+func TestALongerSearchDestroysAPartOfThePrice(t *testing.T) {
+	items := []Item{item(100, 100)}
+	for range 10 {
+		items = append(items, item(10, 10))
+	}
+	p := problemOf(items, bin(10, 10, 10), bin(100, 100, 100))
+	s := &solver{Problem: p}
+	small, large := []int{}, -1
+	for k := range p.kinds {
+		for range p.kinds[k].items {
+			s.best.machines = append(s.best.machines, p.newMachine([]int32{int32(k)}))
+			if at := len(s.best.machines) - 1; p.offers[s.best.machines[at].offer].price == 100 {
+				large = at
+			} else {
+				small = append(small, at)
+			}
+		}
+	}
+	if n := s.ofPrice(append([]int{large}, small...), 40); n != 1 {
+		t.Errorf("%d machines are 40 %% of the price, the large one first: want 1", n)
+	}
+	if n := s.ofPrice(append(small, large), 40); n != 8 {
+		t.Errorf("%d machines are 40 %% of the price, small ones first: want 8", n)
+	}
+}
