@@ -244,7 +244,7 @@ func longer(enough int64) *destruction {
 	return &destruction{percents: []int{40, 20}, ofPrice: true, halvings: 4, strategies: persistent, enough: enough}
 }
 
-// persist goes on to rebuild the best mix of 500 items or more while it may be more than one percent too expensive,
+// persist continues to rebuild the best mix of 500 items or more while it may be more than one percent too expensive,
 // until five quarters of the effort are used up.
 func (s *solver) persist() {
 	const percent, effort = 1, 125

@@ -54,7 +54,7 @@ func TestASearchThatIsStoppedKeepsItsBestMix(t *testing.T) {
 		}
 		before = s.price(&s.best)
 		if polls > most+2 {
-			t.Fatalf("stopped after %d polls, the search goes on for %d more", most, polls-most)
+			t.Fatalf("stopped after %d polls, the search continues for %d more", most, polls-most)
 		}
 	}
 }
