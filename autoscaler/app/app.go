@@ -22,8 +22,8 @@ import (
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/podcache"
-	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/internal/platform/promql/source"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // name is the name of the program.
