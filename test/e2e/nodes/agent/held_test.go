@@ -72,7 +72,7 @@ func TestLocksOnTheContainersOwnFilesMove(t *testing.T) {
 func (b *bench) holder(node *cluster.Node, env []corev1.EnvVar) *corev1.Pod {
 	b.Helper()
 	b.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config", Namespace: b.namespace}, Data: map[string]string{"key": "value"}})
-	shared := filepath.Join(b.Cluster.Dir, "shared-"+b.namespace)
+	shared := filepath.Join(b.Dir, "shared-"+b.namespace)
 	if err := os.Mkdir(shared, 0o777); err != nil {
 		b.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (b *bench) pinned(n *cluster.Node, want bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // no data is lost after the last answer
 	b.eventually(fmt.Sprintf("the image is pinned: %v", want), func() error {
 		answer, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(b.ctx(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: cluster.Images["counter"]}})
 		if err == nil && answer.GetImage().GetPinned() != want {
