@@ -77,9 +77,14 @@ func (c *changes) entry(header *tar.Header, content io.Reader) error {
 	return c.describe(header, name)
 }
 
+// folder opens a folder. Anything else is an error: to open a pipe would wait for a writer.
+func (c *changes) folder(name string) (*os.File, error) {
+	return c.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
 // empty removes what a folder contains.
 func (c *changes) empty(dir string) error {
-	f, err := c.root.Open(dir)
+	f, err := c.folder(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -138,7 +143,7 @@ func (c *changes) file(name string, content io.Reader) error {
 
 // node makes a device or a pipe.
 func (c *changes) node(header *tar.Header, name string) error {
-	parent, err := c.root.Open(path.Dir(name))
+	parent, err := c.folder(path.Dir(name))
 	if err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func (c *changes) attributes(header *tar.Header, name string) error {
 		}
 		if f == nil {
 			var err error
-			if f, err = c.root.Open(name); err != nil {
+			if f, err = c.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
 				return err
 			}
 			defer f.Close()

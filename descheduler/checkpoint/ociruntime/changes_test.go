@@ -192,6 +192,19 @@ func TestChangesStayInTheRoot(t *testing.T) {
 			}
 		})
 	}
+	pipe := entry{Header: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}}
+	for name, layer := range map[string][]entry{
+		"a pipe that is emptied": {pipe, file("p/.wh..wh..opq", "")},
+		"a pipe in a pipe":       {pipe, {Header: tar.Header{Name: "p/q", Typeflag: tar.TypeFifo}}},
+		"a removal in a pipe":    {pipe, file("p/.wh.a", "")},
+		"a file in a pipe":       {pipe, file("p/a", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := apply(t, t.TempDir(), tarOf(t, layer...)); err == nil { // an open pipe would wait for a writer
+				t.Error("it is applied")
+			}
+		})
+	}
 	if err := apply(t, t.TempDir(), tarOf(t, file("a", strings.Repeat("1", 300)))[:600]); err == nil {
 		t.Error("half a layer is applied")
 	}

@@ -102,7 +102,7 @@ func archive(dir string, w io.Writer, content func(io.Writer, *os.Root, string, 
 
 // inside adds what is in a folder, in the order of the names.
 func (a *archiver) inside(dir string) error {
-	f, err := a.root.Open(dir)
+	f, err := a.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
