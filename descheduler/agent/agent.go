@@ -73,6 +73,8 @@ type Config struct {
 	// WorkDir holds dumps, best on a tmpfs of its own with a size limit. Only root may enter
 	// them.
 	StateDir, WorkDir string
+	// FreeMemory returns the memory of the node that a dump may use, in bytes; nil if a work folder is not in memory.
+	FreeMemory func() (int64, error)
 	// RestoreFolder is the folder that the agent shares with the container runtime; empty for none.
 	RestoreFolder restoreapi.Folder
 	// ListenAddress is the host:port to receive checkpoints on; port 0 is any free port.

@@ -35,6 +35,10 @@ func TestTheSourceRefusesAContainerWhileItRuns(t *testing.T) {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(1<<61, resource.BinarySI)
 				m.Status.Plan.Backend = v1alpha1.BackendContainerd
 			}, reason: "NoRoom", part: "raise --work-size"},
+		"that the node has no memory for": {
+			limits: func(c *Config) { c.FreeMemory = func() (int64, error) { return memoryReserve + memory - 1, nil } },
+			change: func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendContainerd }, reason: "NoRoom",
+			part: "its node has only 999 bytes available"},
 		"of a back-end that the node does not have": {change: func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = "Other" }, reason: "NotSupported",
 			part: "does not support back-end Other"},
 		"that its back-end refuses": {inspect: checkpoint.Fail(v1alpha1.MigrationReasonOpenConnections, "it has connections"), reason: "OpenConnections", part: "it has connections"},

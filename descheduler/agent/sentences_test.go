@@ -76,6 +76,10 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		}
 	}
 	endless := func(c *Config) { c.Limits.ImageBytes = 1 << 62 }
+	noMemory := func(c *Config) { c.FreeMemory = func() (int64, error) { return memoryReserve, nil } }
+	by := func(name v1alpha1.MigrationBackend) func(*corev1.Pod, *v1alpha1.Migration) {
+		return func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = name }
+	}
 	dumping := func(fails error) func(*cluster, *moving) {
 		return func(_ *cluster, m *moving) { m.from.backend.fails("Dump", fails) }
 	}
@@ -116,6 +120,8 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents", says(at("from", Limits{ImageBytes: memory - 1}), nil, nil), well},
 		{"%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free that no other migration needs: raise --work-size, or wait until other migrations end",
 			says(endless, backend(v1alpha1.BackendContainerd), nil), says(endless, backend(v1alpha1.BackendSimulated), nil)},
+		{"%s uses %d bytes of memory, and its node has only %d bytes available for its dump: the dump is in memory. Wait until the node has more, or move other pods away first",
+			says(noMemory, by(v1alpha1.BackendContainerd), nil), says(noMemory, by(v1alpha1.BackendSimulated), nil)},
 		{"%v, after %d attempts: check that the agents can reach each other", reached(reachTries - 1), reached(reachTries - 2)},
 		{"the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
 			says(nil, nil, func(_ *cluster, m *moving) { m.from.Limits.ImageBytes = memory - 1 }), well},

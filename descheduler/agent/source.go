@@ -346,23 +346,38 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 	return a.ledger.Put(entry)
 }
 
-// roomToDump fails if the work folder cannot hold the dump in addition to those that are already
-// expected.
+// memoryReserve is the memory of a node that no dump may use. The kubelet evicts pods when less than 100 MiB are available,
+// and the dump may be larger than expected.
+const memoryReserve = 256 << 20
+
+// roomToDump fails if the work folder or the memory of the node cannot hold the dump in addition to
+// those that are already expected.
 func (a *Agent) roomToDump(entry ledger.Entry) error {
 	if entry.Backend == v1alpha1.BackendSimulated || entry.Backend == v1alpha1.BackendRestart {
 		return nil
+	}
+	expected := int64(0)
+	for _, other := range a.ledger.All() {
+		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
+			expected += other.MemoryBytes
+		}
 	}
 	free, err := freeBytes(a.WorkDir)
 	if err != nil {
 		return fmt.Errorf("measure the free space of the work folder: %w", err)
 	}
-	for _, other := range a.ledger.All() {
-		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
-			free -= other.MemoryBytes
-		}
-	}
-	if entry.MemoryBytes > free {
+	if free -= expected; entry.MemoryBytes > free {
 		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free that no other migration needs: raise --work-size, or wait until other migrations end",
+			entry.Container, entry.MemoryBytes, max(free, 0))
+	}
+	if a.FreeMemory == nil {
+		return nil
+	}
+	if free, err = a.FreeMemory(); err != nil {
+		return fmt.Errorf("measure the free memory of the node: %w", err)
+	}
+	if free -= expected + memoryReserve; entry.MemoryBytes > free {
+		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "%s uses %d bytes of memory, and its node has only %d bytes available for its dump: the dump is in memory. Wait until the node has more, or move other pods away first",
 			entry.Container, entry.MemoryBytes, max(free, 0))
 	}
 	return nil

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
 
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -73,6 +75,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 	}
 	c.RestoreFolder = restoreapi.Folder(o.RestoreDir)
 	c.Backends, c.Capability, c.Hardware, c.Runtime = n.backends, n.capability, n.hardware, n.answers
+	c.FreeMemory = func() (int64, error) { return availableMemory(filepath.Join(o.HostRoot, "proc")) }
 	c.Governor = func() (string, error) { return governor.Home(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	return c, n.close, nil
@@ -98,7 +101,8 @@ func (o *Options) keepOthersOut() error {
 	return nil
 }
 
-// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none.
+// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none. What is in it is not
+// swapped, unless the kernel is older than 6.4.
 func mountWork(dir string, size int64) error {
 	if size == 0 {
 		return nil
@@ -107,10 +111,33 @@ func mountWork(dir string, size int64) error {
 	if err != nil || mounted {
 		return err
 	}
-	if err := syscall.Mount("supercargo", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "mode=0700,size="+strconv.FormatInt(size, 10)); err != nil {
+	const flags = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
+	options := "mode=0700,size=" + strconv.FormatInt(size, 10)
+	err = syscall.Mount("supercargo", dir, "tmpfs", flags, options+",noswap")
+	if errors.Is(err, syscall.EINVAL) { // an older kernel
+		err = syscall.Mount("supercargo", dir, "tmpfs", flags, options)
+	}
+	if err != nil {
 		return fmt.Errorf("mount a tmpfs at %s: %w: run as root, or mount one there and set --work-size=", dir, err)
 	}
 	return nil
+}
+
+// availableMemory returns the memory that the kernel can give to programs without swapping, in bytes. proc is the /proc
+// folder to use.
+func availableMemory(proc string) (int64, error) {
+	node, err := procfs.NewFS(proc)
+	if err != nil {
+		return 0, err
+	}
+	info, err := node.Meminfo()
+	if err != nil {
+		return 0, err
+	}
+	if info.MemAvailableBytes == nil {
+		return 0, fmt.Errorf("%s/meminfo does not contain MemAvailable", proc)
+	}
+	return int64(min(*info.MemAvailableBytes, math.MaxInt64)), nil
 }
 
 // isMountPoint reports whether a tmpfs is mounted at dir.

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -137,4 +138,17 @@ func (b *bench) stores(node *cluster.Node) string {
 		all = append(all, b.run(node, "ctr --address "+node.ContainerdSocket+" -n k8s.io "+list+" 2>/dev/null | sort"))
 	}
 	return strings.Join(all, "\n")
+}
+
+func TestDumpsAreNeverSwapped(t *testing.T) {
+	b := newBench(t)
+	for _, node := range b.Nodes {
+		b.eventually("the agent has mounted its work folder", func() error {
+			mounts := b.run(node, "grep "+filepath.Join(node.Dir, "agent-work")+" /proc/mounts || true")
+			if !strings.Contains(mounts, "tmpfs") || !strings.Contains(mounts, "noswap") {
+				return fmt.Errorf("it is mounted as %q", mounts)
+			}
+			return nil
+		})
+	}
 }
