@@ -361,6 +361,24 @@ func TestAFailureIsForgottenWhenTheOrderChanges(t *testing.T) {
 	}
 }
 
+// TestOfTwoDumpsThatTheMemoryHoldsOnlyAloneOneIsRefused although both are prepared at once.
+func TestOfTwoDumpsThatTheMemoryHoldsOnlyAloneOneIsRefused(t *testing.T) {
+	c := newCluster(t, func(c *Config) {
+		c.FreeMemory = func() (int64, error) { return memoryReserve + 2*memory - 1, nil }
+	})
+	dumped := func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendContainerd }
+	first, second := c.move(t, dumped), c.move(t, dumped)
+	first.carryOut(v1alpha1.OrderPrepare)
+	refused := second
+	if first.migration().Status.Source.Step == v1alpha1.SourceFailed {
+		refused = first
+	}
+	refused.wantFailure(ledger.SourceRole, "NoRoom", "its node has only 999 bytes available")
+	if a, b := first.migration().Status.Source.Step, second.migration().Status.Source.Step; a == b {
+		t.Errorf("both are %s, want one prepared", a)
+	}
+}
+
 // TestOfTwoDumpsThatOnlyFitAloneOneIsRefused although both are prepared at once.
 func TestOfTwoDumpsThatOnlyFitAloneOneIsRefused(t *testing.T) {
 	c := newCluster(t, func(c *Config) { c.Limits.ImageBytes = 1 << 62 })
