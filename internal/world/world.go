@@ -26,7 +26,7 @@ import (
 type World struct {
 	// Nodes are all nodes, by name.
 	Nodes map[string]*corev1.Node
-	// Pods are the pods that have not finished. They are shared with the cache: nobody may change them.
+	// Pods are the pods that have not finished. They are shared with the cache and must not be changed.
 	Pods []*corev1.Pod
 	// Daemons, Budgets and Migrations are all objects of their kinds.
 	Daemons    []appsv1.DaemonSet
@@ -129,11 +129,11 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 // PodSharer is implemented by readers that can list all pods without a copy. A [corev1.PodList] has a copy of each pod, which
 // takes 1.2 kB: a quarter of the memory that a round needs besides the cache.
 type PodSharer interface {
-	// SharedPods returns all pods, in any order. Nobody may change them.
+	// SharedPods returns all pods, in any order. Callers must not change them.
 	SharedPods(ctx context.Context) ([]*corev1.Pod, error)
 }
 
-// ListPods returns all pods of a reader, shared if it is a [PodSharer]. Nobody may change them.
+// ListPods returns all pods of a reader, shared if it is a [PodSharer]. Callers must not change them.
 func ListPods(ctx context.Context, c client.Reader) ([]*corev1.Pod, error) {
 	if sharer, is := c.(PodSharer); is {
 		return sharer.SharedPods(ctx)

@@ -95,7 +95,7 @@ func (w *Writer) Via(name string, size int64, write func(io.Writer) error) error
 	if err := w.header(name, size, tar.TypeReg); err != nil {
 		return err
 	}
-	err := write(struct{ io.Writer }{w.tar}) // whoever reads in large parts uses its own buffer
+	err := write(struct{ io.Writer }{w.tar}) // hides ReadFrom, so that the caller chooses the buffer
 	if err == nil {
 		err = w.tar.Flush() // an error if bytes are missing
 	}

@@ -27,7 +27,7 @@ func NewPlan(in movable.Input, v movable.Verdict, uid types.UID, now time.Time, 
 		PodUID:      string(pod.UID),
 		Container:   pod.Spec.Containers[0].Name,
 		ContainerID: ContainerID(pod),
-		BaseImage:   pod.Spec.Containers[0].Image, // annotation base-image is no source: whoever creates the pod may write it
+		BaseImage:   pod.Spec.Containers[0].Image, // not annotation base-image, which any creator of pods can set
 		Backend:     v.Backend,
 		RestoredPod: newName(pod, uid),
 		Owner:       metav1.GetControllerOf(pod),

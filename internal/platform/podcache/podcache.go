@@ -26,7 +26,7 @@ func NewClient(m interface {
 	return Client{m.GetClient(), m.GetCache()}
 }
 
-// SharedPods returns all pods of the cache, in any order. Nobody may change them. A cache that
+// SharedPods returns all pods of the cache, in any order. Callers must not change them. A cache that
 // does not give access to its store, such as one of several namespaces, has them copied.
 func (c Client) SharedPods(ctx context.Context) ([]*corev1.Pod, error) {
 	informer, err := c.informers.GetInformer(ctx, &corev1.Pod{})
