@@ -137,12 +137,15 @@ func (b *bench) annotate(flavor, key, value string) {
 	b.patchDeployment(flavor, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value))
 }
 
+// expectedLag is the lag of these fleets until they have measured one.
+var expectedLag = seconds(2)
+
 // quick returns the common spec of the fleets of these tests, with short times.
 func quick() v1alpha1.NodeFleetSpec {
 	return v1alpha1.NodeFleetSpec{
 		Pricing: v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
 		Scaling: v1alpha1.FleetScaling{
-			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
+			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: expectedLag,
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
 			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60), ReleaseDelay: seconds(3),
@@ -266,18 +269,25 @@ func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*c
 	}
 }
 
-// wait waits until n pods are unschedulable.
+// wait waits until n pods are unschedulable, and until they came longer ago than the lag: creation times are whole seconds,
+// so pods that were created one after the other may look like a stream, of which a fleet expects more.
 func (b *bench) wait(n int) {
 	b.Helper()
 	b.Eventually(fmt.Sprintf("%d pods are unschedulable", n), func() string {
-		waiting := 0
+		waiting, newest := 0, time.Time{}
 		for _, p := range b.Pods() {
 			if p.Spec.NodeName == "" && meta.IsStatusConditionPresentAndEqual(podConditions(&p), string(corev1.PodScheduled), metav1.ConditionFalse) {
 				waiting++
+				if p.CreationTimestamp.After(newest) {
+					newest = p.CreationTimestamp.Time
+				}
 			}
 		}
-		if waiting != n {
-			return fmt.Sprintf("%d do", waiting)
+		switch {
+		case waiting != n:
+			return fmt.Sprintf("%d are", waiting)
+		case time.Since(newest) < expectedLag.Duration:
+			return "the last one came within the lag"
 		}
 		return ""
 	})

@@ -54,8 +54,9 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 		}
 		return "alive"
 	})
-	_ = stops[dead]()                                                                                               // its connection is gone
-	if !strings.HasSuffix(dead.What, "leader-large/scale") && !strings.HasSuffix(dead.What, "leader-small/scale") { // the two are sent concurrently
+	_ = stops[dead]() // its connection is gone
+	// The two requests are sent concurrently.
+	if !strings.HasSuffix(dead.What, "leader-large/scale") && !strings.HasSuffix(dead.What, "leader-small/scale") {
 		t.Errorf("the leader died at %s", dead.What)
 	}
 	b.Runs(5)
