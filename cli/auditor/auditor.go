@@ -76,13 +76,16 @@ type observer struct {
 	options Options
 	view    *world.View
 	untyped *world.View // see unlabelled; nil until it is needed
-	pricer  *Pricer
-	use     map[string]packing.Size
-	images  images
-	archs   map[string]bool // that machines may have
-	forSale []*catalogue.Flavor
-	omitted omitted
-	workers []worker // nodes whose instance type can be bought, by name
+	// attached is what nodes of each type can attach, attachedAnywhere what all can; nil until it is needed (see attaches).
+	attached         map[string]map[string]int64
+	attachedAnywhere map[string]int64
+	pricer           *Pricer
+	use              map[string]packing.Size
+	images           images
+	archs            map[string]bool // that machines may have
+	forSale          []*catalogue.Flavor
+	omitted          omitted
+	workers          []worker // nodes whose instance type can be bought, by name
 }
 
 // worker is a priced node, with room, of an instance type that can be bought.

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -587,5 +588,46 @@ func TestANodeThatHasNoRoomYetDoesNotShrinkItsType(t *testing.T) {
 	}
 	if seen.Nodes[1].Unpriced != "" || seen.Nodes[1].MicroDollarsPerHour == 0 {
 		t.Errorf("the new node has no price: %q", seen.Nodes[1].Unpriced)
+	}
+}
+
+// TestMachinesForSaleAttachAsManyVolumesAsTheNodesThatAreThere has pods for which two machines have room.
+func TestMachinesForSaleAttachAsManyVolumesAsTheNodesThatAreThere(t *testing.T) {
+	attaches := func(count int32) []storagev1.CSINode {
+		return []storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: &count}},
+		}}}}
+	}
+	for name, tc := range map[string]struct {
+		drivers []storagev1.CSINode
+		missing map[string]string
+		want    int
+	}{
+		"four at most":                  {attaches(4), map[string]string{}, 2},
+		"one at most":                   {attaches(1), map[string]string{}, 4},
+		"CSINodes that may not be read": {nil, map[string]string{"CSINodes": "forbidden"}, 2},
+		"a dump without CSINodes":       {nil, nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("b", "m5.xlarge")}, Drivers: tc.drivers, Missing: tc.missing}
+			for i, node := range []string{"a", "a", "b", "b"} {
+				volume := fmt.Sprint("disk-", i)
+				o.Pods = append(o.Pods, podOf(fmt.Sprint("p", i), node, func(p *corev1.Pod) {
+					p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volume}}}}
+				}))
+				o.Claims = append(o.Claims, corev1.PersistentVolumeClaim{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: volume, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+					Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+				})
+				o.Volumes = append(o.Volumes, corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}, Spec: corev1.PersistentVolumeSpec{
+					PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com"}},
+					AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				}})
+			}
+			seen := observed(t, o)
+			if r := audit.Audit(*seen); r.Cheapest.Nodes != tc.want || len(r.Staying) > 0 {
+				t.Errorf("%d machines, want %d; staying %v", r.Cheapest.Nodes, tc.want, r.Staying)
+			}
+		})
 	}
 }

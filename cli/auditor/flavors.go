@@ -87,7 +87,7 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 		maps.Copy(labels, more)
 	}
 	constraint.AddFollowing(labels)
-	host := &constraint.Host{Labels: labels, Taints: p.taints}
+	host := &constraint.Host{Labels: labels, Taints: p.taints, Attaches: b.attaches(m.name)}
 	view := b.view
 	if !m.seen {
 		view = b.unlabelled(honoured)
@@ -103,6 +103,26 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 		return // DaemonSets fill it
 	}
 	b.Flavors = append(b.Flavors, f)
+}
+
+// attaches returns how many volumes of each CSI driver a machine of a type can attach: the least of its nodes or, if there
+// are none with a driver, of all nodes. It is nil if no driver is known.
+func (b *observer) attaches(machineType string) map[string]int64 {
+	if b.attached == nil {
+		b.attached = map[string]map[string]int64{}
+		nodes := map[string][]string{}
+		for name, node := range b.view.Nodes {
+			nodes[typeOf(node)] = append(nodes[typeOf(node)], name)
+		}
+		for of, names := range nodes {
+			b.attached[of] = b.view.Attaches(names)
+		}
+		b.attachedAnywhere = b.view.Attaches(slices.Collect(maps.Keys(b.view.Nodes)))
+	}
+	if of := b.attached[machineType]; of != nil {
+		return of
+	}
+	return b.attachedAnywhere
 }
 
 // unlabelled returns the view for machines of types of which there is no node. Their labels that depend on the type are

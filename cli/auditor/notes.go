@@ -135,13 +135,13 @@ func (b *observer) homeless() (pods int, nodes []string) {
 }
 
 // unread returns the kinds of which no objects were read although there may be some: those in Missing and, of a dump,
-// those of which it has none. An audit reads no Migrations and no CSINodes.
+// those of which it has none. An audit reads no Migrations.
 func unread(o *objects.Objects) []string {
-	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations", "CSINodes")
+	all := append(slices.Sorted(maps.Keys(o.Missing)), "Migrations")
 	if o.Missing != nil {
 		return all
 	}
-	for kind, objects := range map[string]int{"PodDisruptionBudgets": len(o.Budgets), "PersistentVolumeClaims": len(o.Claims), "PersistentVolumes": len(o.Volumes)} {
+	for kind, objects := range map[string]int{"PodDisruptionBudgets": len(o.Budgets), "PersistentVolumeClaims": len(o.Claims), "PersistentVolumes": len(o.Volumes), "CSINodes": len(o.Drivers)} {
 		if objects == 0 {
 			all = append(all, kind)
 		}

@@ -78,6 +78,7 @@ var kinds = []kind{
 		func(o *Objects) *[]corev1.PersistentVolumeClaim { return &o.Claims }, whole),
 	of[corev1.PersistentVolume, corev1.PersistentVolumeList]("PersistentVolume", "PersistentVolumes", "v1", func(o *Objects) *[]corev1.PersistentVolume { return &o.Volumes }, whole),
 	of[storagev1.StorageClass, storagev1.StorageClassList]("StorageClass", "StorageClasses", "storage.k8s.io/v1", func(o *Objects) *[]storagev1.StorageClass { return &o.Classes }, whole),
+	of[storagev1.CSINode, storagev1.CSINodeList]("CSINode", "CSINodes", "storage.k8s.io/v1", func(o *Objects) *[]storagev1.CSINode { return &o.Drivers }, whole),
 	of[metricsv1beta1.NodeMetrics, metricsv1beta1.NodeMetricsList]("NodeMetrics", "NodeMetrics", "metrics.k8s.io/v1beta1",
 		func(o *Objects) *[]metricsv1beta1.NodeMetrics { return &o.Metrics }, whole),
 }

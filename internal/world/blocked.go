@@ -10,6 +10,7 @@ import (
 	volumehelpers "k8s.io/component-helpers/storage/volume"
 
 	"supercargo.dev/supercargo/internal/cluster/gang"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Claims returns the volume claims of a pod that exist, in the order of its volumes.
@@ -176,7 +177,7 @@ func (v *View) Unchecked(pod *corev1.Pod) (all []string) {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		all = append(all, "the devices of nodes")
 	}
-	if v.attaches(pod) {
+	if v.attachesUncounted(pod) {
 		all = append(all, "how many volumes a node can attach")
 	}
 	if slices.ContainsFunc(v.Claims(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == "" }) {
@@ -193,15 +194,51 @@ func (v *View) Unchecked(pod *corev1.Pod) (all []string) {
 	return all
 }
 
-// attaches reports whether a volume of the pod may have to be attached to its node.
-func (v *View) attaches(pod *corev1.Pod) bool {
+// attachesUncounted reports whether a volume of the pod may have to be attached to its node and is not counted by
+// [View.overfull]: its driver is unknown, or the pod names the disk itself.
+func (v *View) attachesUncounted(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(pod.Spec.Volumes, isDisk) {
 		return true
 	}
-	return slices.ContainsFunc(v.Claims(pod), func(c *corev1.PersistentVolumeClaim) bool {
-		volume := v.volumes.volumes[c.Spec.VolumeName]
-		return volume == nil || attachable(&volume.Spec)
+	return slices.ContainsFunc(v.volumes.claimed(pod), func(c claimed) bool {
+		_, known := v.volumes.counted[c.driver]
+		return c.attaches && !known
 	})
+}
+
+// overfull returns why a node cannot attach the volumes of a pod beside those of the pods there, or "". Like
+// kube-scheduler, it counts a volume once for all pods that use it, and on a node that states no number none. Volumes that
+// are still attached for pods that have ended are unknown.
+func (v *View) overfull(node string, pod *corev1.Pod) string {
+	limits := v.volumes.drivers[node]
+	asks := v.volumes.counts(pod)
+	if len(limits) == 0 || len(asks) == 0 {
+		return ""
+	}
+	has := map[claimed]bool{}
+	for _, other := range v.onNode[node] {
+		if displaces(pod, other) {
+			continue
+		}
+		for _, c := range v.volumes.counts(other) {
+			has[c] = true
+		}
+	}
+	taken, more := map[string]int64{}, map[string]int64{}
+	for c := range has {
+		taken[c.driver]++
+	}
+	for _, c := range asks {
+		if !has[c] {
+			more[c.driver]++
+		}
+	}
+	for _, driver := range slices.Sorted(maps.Keys(more)) {
+		if most, states := limits[driver]; states && taken[driver]+more[driver] > most {
+			return fmt.Sprintf("%s of CSI driver %s can be attached there, the pods there have %d, and this one has %d more", plural.Count(int(most), "volume"), driver, taken[driver], more[driver])
+		}
+	}
+	return ""
 }
 
 // isDisk reports whether a pod names a disk of a cloud itself, without a claim. kube-scheduler counts it as a volume of the

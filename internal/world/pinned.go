@@ -110,12 +110,20 @@ type claimed struct {
 	attaches     bool // it may have to be attached
 }
 
-// claimed returns the volumes of a pod whose CSI driver some node has. A claim without a volume counts as one of the
-// provisioner of its StorageClass.
-func (v *volumes) claimed(pod *corev1.Pod) (all []claimed) {
+// counts returns the volumes of a pod whose CSI driver some node has.
+func (v *volumes) counts(pod *corev1.Pod) []claimed {
 	if len(v.counted) == 0 {
 		return nil
 	}
+	return slices.DeleteFunc(v.claimed(pod), func(c claimed) bool {
+		_, known := v.counted[c.driver]
+		return !known
+	})
+}
+
+// claimed returns the volumes of a pod that have claims. A claim without a volume counts as one of the provisioner of its
+// StorageClass.
+func (v *volumes) claimed(pod *corev1.Pod) (all []claimed) {
 	for i := range pod.Spec.Volumes {
 		name := claimName(pod, &pod.Spec.Volumes[i])
 		claim := v.claims[pod.Namespace+"/"+name]
@@ -128,7 +136,7 @@ func (v *volumes) claimed(pod *corev1.Pod) (all []claimed) {
 		} else if class := v.classOf(claim); class != nil && claim.Spec.VolumeName == "" {
 			c.driver = cmp.Or(inTree[class.Provisioner], class.Provisioner)
 		}
-		if _, known := v.counted[c.driver]; known && !slices.Contains(all, c) {
+		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}
@@ -139,7 +147,7 @@ func (v *volumes) claimed(pod *corev1.Pod) (all []claimed) {
 // node needs one that is known to have the drivers.
 func (v *View) attaching(demands *constraint.Pod, pod *corev1.Pod, leaves bool) *constraint.Pod {
 	counts := map[string]int64{}
-	for _, c := range v.volumes.claimed(pod) {
+	for _, c := range v.volumes.counts(pod) {
 		if v.volumes.counted[c.driver] || leaves && c.attaches {
 			counts[c.driver]++
 		}
@@ -164,7 +172,7 @@ func (v *View) driversOn(node string) map[string]int64 {
 	}
 	all, seen := maps.Clone(of), map[claimed]bool{}
 	for _, pod := range v.onNode[node] {
-		for _, c := range v.volumes.claimed(pod) {
+		for _, c := range v.volumes.counts(pod) {
 			if all[c.driver] == math.MaxInt64 {
 				continue
 			}

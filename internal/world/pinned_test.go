@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,6 +283,18 @@ func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
 			attached := node.Attached()
 			if got := cmp.Or(asks.Demands.Admits(node.Host), attached.Refuses(asks.Demands, node.Host)); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
+			}
+			w.Nodes["b"].Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+			pod := w.Pods[len(w.Pods)-1]
+			refusals, _, err := v.Refusals(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := refusals["b"]; (got == "") != (tc.want == "") || got != "" && !strings.Contains(got, " of CSI driver "+ebs+" can be attached there") {
+				t.Errorf("it is refused by %q, planned %q", got, tc.want)
+			}
+			if got := v.Unchecked(pod); slices.Contains(got, "how many volumes a node can attach") {
+				t.Errorf("not checked: %q", got)
 			}
 		})
 	}

@@ -53,6 +53,9 @@ func (v *View) Refusals(pod *corev1.Pod) (all map[string]string, short []Shortag
 			why = v.volumes.refuse(node, pod)
 		}
 		if why == "" {
+			why = v.overfull(name, pod)
+		}
+		if why == "" {
 			why = p.check(demands, name)
 		}
 		all[name] = why

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -143,6 +144,16 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			w.volumes.volumes["affine"].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{mode}
 		}
 	}
+	attaches := func(count int32) change { // of the volume of claim affine, on all nodes
+		return func(w *World, _ *corev1.Pod) {
+			w.volumes.volumes["affine"].Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs"}
+			var nodes []storagev1.CSINode
+			for name := range w.Nodes {
+				nodes = append(nodes, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver("ebs", count)}}})
+			}
+			w.volumes.readDrivers(nodes)
+		}
+	}
 	started := func(ago time.Duration) change {
 		return of(func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: noon.Add(-ago)} })
 	}
@@ -190,6 +201,7 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		// What is not checked.
 		{"the devices of nodes", say(of(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} })), base},
 		{"how many volumes a node can attach", say(uses("affine"), attached(corev1.ReadWriteOnce)), say(uses("affine"), attached(corev1.ReadWriteMany))},
+		{"%s of CSI driver %s can be attached there, the pods there have %d, and this one has %d more", say(pending, uses("affine"), attaches(0)), say(pending, uses("affine"), attaches(1))},
 		{"the free capacity of storage", late, say(uses("affine"))},
 		{"which disks other pods use", say(mounted(corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}})), say(mounted(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}))},
 		{"whether all pods of gang ", say(of(fixtures.Gang("train"))), base},

@@ -175,7 +175,7 @@ func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string)
 	if err != nil {
 		return nil, err.Error()
 	}
-	return demands.Needing(v.facts(pod).disk, false), ""
+	return v.attaching(demands.Needing(v.facts(pod).disk, false), pod, true), ""
 }
 
 // On returns the pods on a node or on their way to it. The caller must not change them.

@@ -70,7 +70,7 @@ command reads.`,
   supercargo audit --report audit.md
 
   # Report on a dump of another cluster
-  kubectl get nodes,pods,pdb,daemonsets,namespaces,pvc,pv,storageclasses -A -o json > dump.json
+  kubectl get nodes,pods,pdb,daemonsets,namespaces,pvc,pv,storageclasses,csinodes -A -o json > dump.json
   supercargo audit -f dump.json
 
   # Use the prices that you really pay

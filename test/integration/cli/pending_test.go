@@ -147,7 +147,7 @@ func lotPods() []waitingPod {
 		{"local", mounts("local"), []string{"no free volume there for claim local", "!" + accepts}},
 		{"nowhere", mounts("nowhere"), []string{"StorageClass nowhere creates no volumes there (allowedTopologies)", "!" + accepts}},
 		{"second", mounts("sole"), []string{"volume claim sole has access mode ReadWriteOncePod, and pod lot/first uses it", "!" + accepts}},
-		{"many", both(at("one"), mounts("disk-b")), []string{"node(s) exceed max volume count", "its scheduler also checks how many volumes a node can attach", "!" + accepts}},
+		{"many", both(at("one"), mounts("disk-b")), []string{"node(s) exceed max volume count", "1 volume of CSI driver disks.example.com can be attached there, the pods there have 1, and this one has 1 more", "!its scheduler also checks", "!" + accepts}},
 		{"ephemeral", func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimSpec("now")}}}}}
 		}, []string{"volume claim ephemeral-own exists but was not created for the pod's ephemeral volume", "!" + accepts}},
