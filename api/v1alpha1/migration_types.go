@@ -170,6 +170,37 @@ const (
 	OrderClean MigrationOrder = "Clean"
 )
 
+// MigrationCommit is how far a migration is committed: what its participants rely on, and what must
+// not be undone. It only grows.
+//
+// +kubebuilder:validation:Enum=Frozen;HandedOver
+type MigrationCommit string
+
+const (
+	// CommitFrozen means that the container may have been frozen since. It continues only by order
+	// Thaw, which is given once the new pod is gone, or when it has been frozen for too long and its
+	// state was not sent.
+	CommitFrozen MigrationCommit = "Frozen"
+	// CommitHandedOver means that the new pod replaces the old one, or has replaced it. The old
+	// container never continues.
+	CommitHandedOver MigrationCommit = "HandedOver"
+)
+
+// MigrationHold is what a migration waits for without a time limit, because to continue could let
+// two copies of the container run.
+//
+// +kubebuilder:validation:Enum=NewPod;SourceNode;SourceAgent
+type MigrationHold string
+
+const (
+	// HoldNewPod means that the migration waits until it is known whether the new pod runs.
+	HoldNewPod MigrationHold = "NewPod"
+	// HoldSourceNode means that the migration waits for the node of the old pod, which is not ready.
+	HoldSourceNode MigrationHold = "SourceNode"
+	// HoldSourceAgent means that the migration waits for the agent on the node of the old pod.
+	HoldSourceAgent MigrationHold = "SourceAgent"
+)
+
 // MigrationStatus is the progress of a migration. The controller writes all fields, except
 // those that name another writer.
 type MigrationStatus struct {
@@ -196,6 +227,16 @@ type MigrationStatus struct {
 	// order is the current instruction to the agents.
 	// +optional
 	Order MigrationOrder `json:"order,omitempty"`
+
+	// commit is how far the migration is committed; unset while it can end without any effect on
+	// the pod. Decisions depend on it, and not on the conditions.
+	// +optional
+	Commit MigrationCommit `json:"commit,omitempty"`
+
+	// heldBy is what the migration waits for without a time limit; unset if it does not. Meanwhile
+	// it counts towards no limit of migrations in flight.
+	// +optional
+	HeldBy MigrationHold `json:"heldBy,omitempty"`
 
 	// reservation is the node on which the scheduler reserves resources for the new pod. The
 	// scheduler writes it, and removes it when it releases the reservation.

@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // givePoll is how often the agent looks whether a checkpoint that the container runtime waits for is staged.
@@ -31,7 +32,7 @@ func (a *Agent) give(ctx context.Context, r restoreapi.Request) (restoreapi.Answ
 	for {
 		entry, known := a.expected(r.Pod)
 		seen := agentdecide.Asked{
-			Known: known, Staged: entry.Staged != nil, Same: entry.Image.Container == r.Container, Busy: a.busy(entry.ID), Removed: entry.Removed,
+			Known: known, Stage: entry.Stage, Same: entry.Image.Container == r.Container, Busy: a.busy(entry.ID),
 			GivenTo: entry.GivenTo, ID: r.ID,
 		}
 		switch do := agentdecide.ForRuntime(seen); {
@@ -70,7 +71,7 @@ func (a *Agent) giveOnce(ctx context.Context, entry ledger.Entry, r restoreapi.R
 // giveAlone is giveOnce while no other action changes the entry.
 func (a *Agent) giveAlone(ctx context.Context, target checkpoint.Giver, id ledger.ID, r restoreapi.Request) (restoreapi.Answer, bool, error) {
 	entry, known := a.ledger.Get(id)
-	if !known || entry.Staged == nil || entry.GivenTo != "" && entry.GivenTo != r.ID {
+	if !known || entry.Stage != terms.Staged || entry.GivenTo != "" && entry.GivenTo != r.ID {
 		return restoreapi.Answer{}, false, nil // decide again
 	}
 	answer, err := target.Give(ctx, entry.Image, r.ID)

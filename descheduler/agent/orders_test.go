@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
@@ -81,7 +82,7 @@ func TestThawUndoesWhatWasDone(t *testing.T) {
 			m.carryOut(v1alpha1.OrderThaw)
 			m.wantSteps(v1alpha1.SourceThawed, v1alpha1.TargetCleaned)
 			m.wantContainer(checkpoint.Running)
-			if entry, known := m.entry(ledger.SourceRole); known && (!entry.Removed || entry.Key != "" || entry.Dumped) {
+			if entry, known := m.entry(ledger.SourceRole); known && (entry.Stage != terms.Removed || entry.Key != "") {
 				t.Errorf("the source keeps %+v", entry)
 			}
 			if thawed := m.migration().Status.Source.ThawedAt; frozen && at != "while it freezes" && (thawed == nil || !thawed.Time.Equal(noon)) {
@@ -122,10 +123,8 @@ func TestARestartNeedsNoState(t *testing.T) {
 
 // TestAnAgentThatMissedKillKillsOnClean, since the new pod has taken the place of the old one.
 func TestAnAgentThatMissedKillKillsOnClean(t *testing.T) {
-	for name, condition := range map[string]metav1.Condition{
-		"handed over":   {Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Done"},
-		"under way":     {Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionFalse, Reason: handingOver},
-		"not attempted": {Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionFalse, Reason: "Waiting"},
+	for name, commit := range map[string]v1alpha1.MigrationCommit{
+		"handed over": v1alpha1.CommitHandedOver, "frozen": v1alpha1.CommitFrozen,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, nil)
@@ -133,11 +132,11 @@ func TestAnAgentThatMissedKillKillsOnClean(t *testing.T) {
 			m.carryOut(v1alpha1.OrderPrepare)
 			m.carryOut(v1alpha1.OrderFreeze)
 			m.change(func(s *v1alpha1.MigrationStatus) {
-				s.Order, s.Conditions = v1alpha1.OrderClean, []metav1.Condition{condition}
+				s.Order, s.Commit = v1alpha1.OrderClean, commit
 			})
 			c.settled(t)
 			want := checkpoint.Gone
-			if name == "not attempted" {
+			if commit == v1alpha1.CommitFrozen {
 				want = checkpoint.Running
 			}
 			m.wantContainer(want)
@@ -313,7 +312,7 @@ func removeLedger(t *testing.T, m *moving) {
 func noteSent(t *testing.T, m *moving) {
 	t.Helper()
 	entry, _ := m.entry(ledger.SourceRole)
-	entry.Sent = true
+	entry.Stage = terms.Sent
 	if err := m.from.ledger.Put(entry); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // TestAMoveReachesItsEndAlthoughAgentsStartAgain at each point of it: they know only what is on their
@@ -94,7 +95,7 @@ func TestADumpThatIsVoidIsTakenAgain(t *testing.T) {
 	freezeUntil(t, m, c.from.backend.blocks("Archive"))
 	m.interrupt()
 	entry, _ := m.entry(ledger.SourceRole)
-	entry.Dumped = false
+	entry.Stage = terms.Freezing
 	if err := c.from.ledger.Put(entry); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestAnAgentThatEndsLetsAContainerContinue(t *testing.T) {
 	c.from.release(t.Context())
 	m.wantContainer(checkpoint.Running)
 	entry, _ := m.entry(ledger.SourceRole)
-	if entry.Dumped || !entry.FreezeNoted || !entry.ThawedAt.Equal(noon) {
+	if entry.Stage != terms.Freezing || !entry.ThawedAt.Equal(noon) {
 		t.Errorf("the ledger says %+v", entry)
 	}
 

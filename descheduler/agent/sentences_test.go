@@ -115,7 +115,7 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		return fmt.Sprint(err)
 	}
 
-	sentences.Check(t, []string{"source.go", "target.go", "report.go"}, []sentences.Case{
+	sentences.Check(t, []string{"source.go", "transfer.go", "target.go", "report.go"}, []sentences.Case{
 		{"record the state of %s: %v: free space on the disk of --state-dir", full(errFull), full(context.Canceled)},
 		{"%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents", says(at("from", Limits{ImageBytes: memory - 1}), nil, nil), well},
 		{"%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free that no other migration needs: raise --work-size, or wait until other migrations end",

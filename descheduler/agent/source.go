@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 )
 
@@ -62,7 +63,7 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledger.ID) (bool, error) {
 	busy := a.busy(id)
 	entry, known := a.ledger.Get(id)
-	if !known || !entry.FreezeNoted {
+	if !known || !entry.Stage.MayBeFrozen() {
 		return false, nil
 	}
 	seen := a.remembered(entry)
@@ -81,7 +82,7 @@ func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledg
 func (a *Agent) endDumps(ctx context.Context) {
 	for _, entry := range a.ledger.All() {
 		backend := a.backends[entry.Backend].Source
-		if entry.Role != ledger.SourceRole || !entry.FreezeNoted || entry.Dumped || backend == nil {
+		if entry.Role != ledger.SourceRole || entry.Stage != terms.Freezing || backend == nil {
 			continue
 		}
 		if err := backend.Interrupt(ctx, entry.Container, a.workDir(entry)); err != nil {
@@ -94,7 +95,7 @@ func (a *Agent) endDumps(ctx context.Context) {
 // the agent may not come back. No action is running, and ctx has ended.
 func (a *Agent) release(ctx context.Context) {
 	for _, entry := range a.ledger.All() {
-		if entry.Role != ledger.SourceRole || !entry.FreezeNoted {
+		if entry.Role != ledger.SourceRole || !entry.Stage.MayBeFrozen() {
 			continue
 		}
 		if err := a.releaseOne(context.WithoutCancel(ctx), entry); err != nil {
@@ -114,9 +115,9 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if agentdecide.ForSourceAtEnd(seen).Do != agentdecide.Thaw {
 		return nil
 	}
-	// Written before the thaw: a dump must not be sent once the container has run. FreezeNoted
-	// stays, because the container is frozen again later.
-	entry.Dumped, entry.Dump, entry.DumpBytes = false, 0, 0
+	// Written before the thaw: a dump must not be sent once the container has run. It is frozen
+	// again later.
+	entry.Stage, entry.Dump, entry.DumpBytes = terms.Freezing, 0, 0
 	if err := a.ledger.Put(entry); err != nil {
 		return err
 	}
@@ -143,10 +144,8 @@ func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.E
 // remembered returns the observation that the ledger alone gives.
 func (a *Agent) remembered(entry ledger.Entry) agentdecide.Source {
 	return agentdecide.Source{
-		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped,
-		Sent: entry.Sent, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
-		// An entry of an older release has no ThawAfter, and may have been sent without Sent.
-		Overdue: !entry.ThawAfter.IsZero() && a.Clock.Now().After(entry.ThawAfter), Expired: entry.Expired,
+		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, Stage: entry.Stage, Fate: entry.Fate,
+		Overdue: !entry.ThawAfter.IsZero() && a.Clock.Now().After(entry.ThawAfter),
 	}
 }
 
@@ -212,7 +211,7 @@ func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, 
 		a.requeueAtNextEnd(key)
 		return false, nil
 	}
-	entry.FreezeNoted = true
+	entry.Stage = terms.Freezing
 	return true, a.ledger.Put(entry)
 }
 
@@ -220,7 +219,7 @@ func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, 
 func (a *Agent) isCrowded(id ledger.ID) bool {
 	frozen := 0
 	for _, entry := range a.ledger.All() {
-		if entry.Role == ledger.SourceRole && entry.Node == id.Node && entry.FreezeNoted && !entry.Shipped && !entry.KillNoted {
+		if entry.Role == ledger.SourceRole && entry.Node == id.Node && entry.Stage.MayBeFrozen() && entry.Stage != terms.Shipped && entry.Fate != terms.Kill {
 			frozen++
 		}
 	}
@@ -245,7 +244,7 @@ func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (agentdecide.
 
 // hasNewPod reports whether the pod exists that may run with the state of a container.
 func (a *Agent) hasNewPod(ctx context.Context, entry ledger.Entry) (bool, error) {
-	if !entry.Sent || entry.NewPod == "" {
+	if !entry.Stage.MayRunElsewhere() || entry.NewPod == "" {
 		return false, nil
 	}
 	_, err := a.pod(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.NewPod})
@@ -275,7 +274,7 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		}
 		return noted, m, err
 	case agentdecide.NoteExpiry:
-		entry.Expired, entry.Dumped = true, false
+		entry.Fate, entry.Stage = terms.Thaw, withoutDump(entry.Stage)
 		err := a.ledger.Put(entry)
 		if err == nil {
 			return true, m, nil
@@ -285,7 +284,7 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		a.Log.Error(err, "The deadline has passed, and this could not be recorded: check the disk of --state-dir; the container continues", "migration", entry.Name)
 		d.Do = agentdecide.Thaw
 	case agentdecide.NoteKill:
-		entry.KillNoted = true
+		entry.Fate = terms.Kill
 		return true, m, a.ledger.Put(entry)
 	case agentdecide.Forget:
 		return m != nil, m, a.ledger.Remove(id)
@@ -307,6 +306,14 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		return err
 	})
 	return false, m, nil
+}
+
+// withoutDump returns the stage of a container whose dump is void.
+func withoutDump(s terms.Stage) terms.Stage {
+	if s == terms.Dumped {
+		return terms.Freezing
+	}
+	return s
 }
 
 // notRecorded returns a failure if the ledger could not be written because its disk is full, so that
@@ -358,7 +365,7 @@ func (a *Agent) roomToDump(entry ledger.Entry) error {
 	}
 	expected := int64(0)
 	for _, other := range a.ledger.All() {
-		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
+		if other.Role == ledger.SourceRole && other.ID != entry.ID && (other.Stage == terms.Idle || other.Stage == terms.Freezing) {
 			expected += other.MemoryBytes
 		}
 	}
@@ -391,132 +398,9 @@ func (a *Agent) freeze(ctx context.Context, b checkpoint.Source, entry ledger.En
 	return a.ledger.Put(entry)
 }
 
-// reachedAs identifies a target in the ledger.
-func reachedAs(target *v1alpha1.TargetReport) string { return target.Node + " " + target.Address }
-
-// peerOf returns the receiver of a container's state.
-func peerOf(entry ledger.Entry, target *v1alpha1.TargetReport) transport.Peer {
-	return transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: entry.Migration, Node: target.Node}
-}
-
-// reach checks that the target can be reached, so that a firewall or a wrong clock is found while
-// the container still runs.
-func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
-	target := a.targetOf(m)
-	if target == nil || target.Address == "" {
-		return errors.New("the target has not reported its address")
-	}
-	sender := transport.Sender{Clock: a.Clock, Stalled: a.Limits.Stalled}
-	err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target))
-	if err != nil && ctx.Err() == nil && checkpoint.AsFailure(err) == nil {
-		if entry.ReachTries++; entry.ReachTries >= reachTries {
-			return checkpoint.Fail(v1alpha1.MigrationReasonTransferFailed, "%v, after %d attempts: check that the agents can reach each other", err, entry.ReachTries)
-		}
-		return errors.Join(err, a.ledger.Put(entry)) // the target may report another address meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	entry.Reached = reachedAs(target)
-	return a.ledger.Put(entry)
-}
-
 // workDir returns the folder of a migration's dump.
 func (a *Agent) workDir(entry ledger.Entry) string {
 	return filepath.Join(a.WorkDir, entry.Migration)
-}
-
-func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
-	start := a.Clock.Now()
-	if entry.FrozenAt.IsZero() {
-		entry.FrozenAt = start // the agent was killed after freezing, before it recorded the time
-	}
-	bytes, err := b.Dump(ctx, entry.Container, a.workDir(entry))
-	if err != nil {
-		return a.whyNotDumped(entry, err)
-	}
-	if bytes > a.Limits.ImageBytes {
-		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the dump of %s has %d bytes, more than the maximum of %d: raise --max-image-bytes of the node agents",
-			entry.Container, bytes, a.Limits.ImageBytes)
-	}
-	if err := stillFrozen(ctx, b, entry.Container); err != nil {
-		return err
-	}
-	entry.Dumped, entry.DumpBytes, entry.Dump = true, bytes, a.Clock.Since(start)
-	return a.ledger.Put(entry)
-}
-
-// leastFree is the free space below which a work folder counts as full: CRIU can then not even log
-// why it failed.
-const leastFree = 64 << 10
-
-// whyNotDumped returns a failure if the work folder is full, so that the container continues, and
-// the given error otherwise.
-func (a *Agent) whyNotDumped(entry ledger.Entry, err error) error {
-	if failure := checkpoint.AsFailure(err); failure != nil && failure.Reason == v1alpha1.MigrationReasonNoRoom {
-		return err
-	}
-	free, unknown := freeBytes(a.WorkDir)
-	if isFull(err) || unknown == nil && free < leastFree && entry.Backend != v1alpha1.BackendSimulated {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents (%v)", entry.Container, err)
-	}
-	return err
-}
-
-// stillFrozen fails if the container runs, since its dump is then outdated, or has ended.
-func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Container) error {
-	switch state, err := b.State(ctx, c); {
-	case err != nil:
-		return fmt.Errorf("inspect %s: %w", c, err)
-	case state == checkpoint.Unknown:
-		return fmt.Errorf("inspect %s: its state is unknown", c)
-	case state == checkpoint.Gone:
-		return checkpoint.Fail(v1alpha1.MigrationReasonContainerGone, "%s ended while it was frozen", c)
-	case state != checkpoint.Frozen:
-		return checkpoint.Fail(v1alpha1.MigrationReasonThawed, "%s was frozen and is now %s: something else resumed it, so its checkpoint is outdated", c, state)
-	}
-	return nil
-}
-
-func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
-	target := a.targetOf(m)
-	if target == nil || target.Address == "" {
-		return errors.New("the target has not reported its address")
-	}
-	if err := stillFrozen(ctx, b, entry.Container); err != nil {
-		return err
-	}
-	start := a.Clock.Now()
-	sender := transport.Sender{
-		Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled,
-		BeforeEnd: func() error {
-			// The target must not get all of it if something else resumed the container: it would
-			// run twice.
-			if err := stillFrozen(ctx, b, entry.Container); err != nil {
-				return err
-			}
-			entry.Sent = true // from here on a copy may be restored, so the original must not continue without an order
-			return a.ledger.Put(entry)
-		},
-	}
-	sent, err := sender.Send(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target),
-		func(w io.Writer) error { return b.Archive(ctx, entry.Container, a.workDir(entry), w) })
-	entry.Ship += a.Clock.Since(start)
-	entry.ShipTries += int32(sent.Tries)
-	if err != nil {
-		return errors.Join(err, a.ledger.Put(entry))
-	}
-	if err := stillFrozen(ctx, b, entry.Container); err != nil {
-		return err
-	}
-	entry.ShipBytes = sent.WireBytes
-	if model, ok := b.(interface {
-		Shipped(sent, dumped int64) int64
-	}); ok {
-		entry.ShipBytes = model.Shipped(sent.WireBytes, entry.DumpBytes)
-	}
-	entry.Shipped, entry.Sum = true, sent.Sum
-	return a.ledger.Put(entry)
 }
 
 func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
@@ -528,7 +412,7 @@ func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 
 func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	switch {
-	case entry.Expired:
+	case entry.Fate == terms.Thaw:
 		a.Log.Info("The deadline has passed and the container's state was not sent: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	case m == nil:
@@ -538,7 +422,7 @@ func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	if err := a.letRun(ctx, b, entry); err != nil {
 		return err
 	}
-	entry.ThawedAt, entry.FreezeNoted, entry.Dumped = a.Clock.Now(), false, false
+	entry.ThawedAt, entry.Stage = a.Clock.Now(), terms.Idle
 	return a.ledger.Put(entry)
 }
 
@@ -559,7 +443,7 @@ func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry led
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the dump of %s: %w", entry.Container, err)
 	}
-	entry.Removed, entry.Dumped, entry.Key = true, false, ""
+	entry.Stage, entry.Key = terms.Removed, ""
 	return a.ledger.Put(entry)
 }
 

@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/internal/text/plural"
@@ -48,7 +49,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 func (a *Agent) observeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Target, error) {
 	t := agentdecide.Target{
 		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
-		Prepared: entry.Prepared, Staged: entry.Staged != nil,
+		Stage: entry.Stage,
 	}
 	if m == nil {
 		return t, nil
@@ -61,7 +62,7 @@ func (a *Agent) observeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Mig
 		address, err := a.nodes.address(id.Node)
 		t.Moved = err == nil && r.Address != address // an unknown address cannot be reported either
 	}
-	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == agentdecide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
+	if backend := a.backends[entry.Backend].Target; t.Stage == terms.Staged && t.Busy == agentdecide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)
 		if err != nil {
 			return t, fmt.Errorf("find the checkpoint of migration %s: %w", entry.Migration, err)
@@ -115,7 +116,7 @@ func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alph
 	if err != nil {
 		return err
 	}
-	entry.Key, entry.Certificate, entry.Prepared = self.Key, self.Certificate, true
+	entry.Key, entry.Certificate, entry.Stage = self.Key, self.Certificate, terms.Expecting
 	return a.ledger.Put(entry)
 }
 
@@ -165,14 +166,14 @@ func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
 			return fmt.Errorf("remove the checkpoint of migration %s: %w", entry.Migration, err)
 		}
 	}
-	entry.Prepared, entry.Staged, entry.Removed, entry.Key = false, nil, true, ""
+	entry.Stage, entry.Staged, entry.Key = terms.Removed, nil, ""
 	return a.ledger.Put(entry)
 }
 
 // session returns the session of an expected checkpoint; false if none is expected.
 func (a *Agent) session(ctx context.Context, migration, node string) (transport.Session, bool) {
 	entry, known := a.ledger.Get(ledger.ID{Migration: migration, Node: node, Role: ledger.TargetRole})
-	if !known || !entry.Prepared {
+	if !known || !accepts(entry) {
 		return transport.Session{}, false
 	}
 	m, err := a.read(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
@@ -183,6 +184,11 @@ func (a *Agent) session(ctx context.Context, migration, node string) (transport.
 		Migration: migration, Node: node, Peer: m.Status.Source.Certificate,
 		Self: transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, Until: m.Status.Plan.DeadlineAt.Add(certificateGrace),
 	}, true
+}
+
+// accepts reports whether a target accepts the state, which it may also get again.
+func accepts(entry ledger.Entry) bool {
+	return entry.Stage == terms.Expecting || entry.Stage == terms.Staged
 }
 
 // expects reports whether a Migration, just read, wants a node to receive a checkpoint.
@@ -218,7 +224,7 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	stop := context.AfterFunc(ctx, tar.Abort) // the source may send nothing for long
 	err := transport.ErrNotNow
 	var receipt transport.Receipt
-	if entry, known = a.ledger.Get(id); known && entry.Prepared {
+	if entry, known = a.ledger.Get(id); known && accepts(entry) {
 		receipt, err = a.stage(ctx, entry, &weighed{Verified: cancellable{tar, ctx}, agent: a, id: id})
 	}
 	a.mu.Lock()
@@ -249,7 +255,7 @@ func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Ve
 	if err != nil {
 		return transport.Receipt{}, err
 	}
-	entry.Staged, entry.Sum, entry.Ship = &staged, tar.Sum(), a.Clock.Since(start)
+	entry.Stage, entry.Staged, entry.Sum, entry.Ship = terms.Staged, &staged, tar.Sum(), a.Clock.Since(start)
 	if err := a.ledger.Put(entry); err != nil {
 		return transport.Receipt{}, err
 	}

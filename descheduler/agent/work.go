@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -32,9 +31,6 @@ type job struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 }
-
-// handingOver is the reason of the condition HandedOver while the handover is in progress.
-const handingOver = "InProgress"
 
 // errOrderChanged is the cause of a job's cancellation.
 var errOrderChanged = errors.New("the order has changed")
@@ -279,9 +275,8 @@ func ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
 }
 
-// handedOver reports whether the new pod has begun to take the old one's place. The condition is
-// set before the first write of the handover.
+// handedOver reports whether the new pod has begun to take the old one's place. It is written before
+// the first write of the handover.
 func handedOver(m *v1alpha1.Migration) bool {
-	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationHandedOver)
-	return c != nil && (c.Status == metav1.ConditionTrue || c.Reason == handingOver)
+	return m.Status.Commit == v1alpha1.CommitHandedOver
 }

@@ -106,6 +106,14 @@ type Source interface {
 	Forget(ctx context.Context, c Container, dir string) error
 }
 
+// Follower is a [Source] whose dump can be read while it is written.
+type Follower interface {
+	// Follow writes the dump in the folder as a tar, as Archive does, while Dump writes it. Nothing is
+	// left in the folder of an earlier dump. Follow returns once dumped is closed and everything is
+	// written. If the dump fails, the caller ends ctx.
+	Follow(ctx context.Context, c Container, dir string, dumped <-chan struct{}, w io.Writer) error
+}
+
 // Image is a checkpoint to restore.
 type Image struct {
 	// Node is the node that has it.

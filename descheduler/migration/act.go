@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/surroundings"
 )
 
 // act does the one write of a step. The write fails if the observed object has changed.
@@ -135,17 +136,17 @@ func (r *Reconciler) cleanUpLeftovers(ctx context.Context, key types.NamespacedN
 }
 
 func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*migrationdecide.Step, error) {
-	m, err := get(ctx, r.Client, key.Namespace, key.Name, &v1alpha1.Migration{})
+	m, err := surroundings.Get(ctx, r.Client, key.Namespace, key.Name, &v1alpha1.Migration{})
 	if err != nil {
 		return nil, err
 	}
 	if ours(m, cached) && !migrationdecide.Ended(m) {
 		return nil, nil // the usual case, found in the cache
 	}
-	if m, err = get(ctx, r.Live, key.Namespace, key.Name, &v1alpha1.Migration{}); err != nil {
+	if m, err = surroundings.Get(ctx, r.Live, key.Namespace, key.Name, &v1alpha1.Migration{}); err != nil {
 		return nil, err
 	}
-	pod, err := get(ctx, r.Live, cached.Namespace, cached.Name, &corev1.Pod{})
+	pod, err := surroundings.Get(ctx, r.Live, cached.Namespace, cached.Name, &corev1.Pod{})
 	if err != nil || pod == nil || pod.UID != cached.UID || pod.Labels[v1alpha1.LabelMigration] == "" {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (r *Reconciler) sourceOf(ctx context.Context, restored *corev1.Pod) (*corev
 	if !ok {
 		return nil, nil
 	}
-	pod, err := get(ctx, r.Live, restored.Namespace, name, &corev1.Pod{})
+	pod, err := surroundings.Get(ctx, r.Live, restored.Namespace, name, &corev1.Pod{})
 	if err != nil || pod == nil || pod.UID != uid {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/surroundings"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
@@ -131,7 +132,7 @@ func (b *bench) step(concerns func(client.Object) bool) (reconcile.Result, error
 // migration returns the current Migration move; nil if it is gone.
 func (b *bench) migration() *v1alpha1.Migration {
 	b.t.Helper()
-	m, err := get(b.t.Context(), b.api, "ns", "move", &v1alpha1.Migration{})
+	m, err := surroundings.Get(b.t.Context(), b.api, "ns", "move", &v1alpha1.Migration{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func (b *bench) migration() *v1alpha1.Migration {
 // pod returns a current pod; nil if it is gone.
 func (b *bench) pod(name string) *corev1.Pod {
 	b.t.Helper()
-	pod, err := get(b.t.Context(), b.api, "ns", name, &corev1.Pod{})
+	pod, err := surroundings.Get(b.t.Context(), b.api, "ns", name, &corev1.Pod{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func reserved(m *v1alpha1.Migration) {
 
 // handingOver makes a migration one that can no longer be rolled back.
 func handingOver(m *v1alpha1.Migration) {
-	m.Status.Order, m.Status.Phase = v1alpha1.OrderFreeze, v1alpha1.MigrationHandingOver
+	m.Status.Order, m.Status.Phase, m.Status.Commit = v1alpha1.OrderFreeze, v1alpha1.MigrationHandingOver, v1alpha1.CommitHandedOver
 	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now)})
 }
 

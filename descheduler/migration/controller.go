@@ -38,6 +38,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/internal/surroundings"
 )
 
 // atOnce is the number of concurrent reconciles, which mostly wait for the API server.
@@ -238,7 +239,7 @@ func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v
 	})
 	flights := r.registry.others(all, "")
 	for _, m := range found {
-		pod, err := get(ctx, r.Client, m.Namespace, m.Spec.PodName, &corev1.Pod{})
+		pod, err := surroundings.Get(ctx, r.Client, m.Namespace, m.Spec.PodName, &corev1.Pod{})
 		if err != nil || pod != nil && r.Config.Full(flights, m.Namespace, pod.Spec.NodeName) {
 			continue
 		}

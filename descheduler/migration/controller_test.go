@@ -30,6 +30,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
 	"supercargo.dev/supercargo/descheduler/migration/podedit"
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/internal/surroundings"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
@@ -89,7 +90,7 @@ var writeCases = []struct {
 		},
 		writes: []string{"update status of PodDisruptionBudget"}, names: "write the status of *v1.PodDisruptionBudget ns/work",
 		check: func(t *testing.T, b *bench) {
-			budget, err := get(t.Context(), b.api, "ns", "work", &policyv1.PodDisruptionBudget{})
+			budget, err := surroundings.Get(t.Context(), b.api, "ns", "work", &policyv1.PodDisruptionBudget{})
 			if err != nil || budget.Status.DisruptionsAllowed != 0 {
 				t.Errorf("%v, the budget still allows %d", err, budget.Status.DisruptionsAllowed)
 			}
@@ -587,7 +588,7 @@ func deletion(m *v1alpha1.Migration) func(handlers, workqueue.TypedRateLimitingI
 func TestAnEndWakesOthers(t *testing.T) {
 	before, after := begunMove(source()), begunMove(source(), finished(v1alpha1.MigrationSucceeded, now))
 	stuck := begunMove(source(), func(m *v1alpha1.Migration) {
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFrozen, Status: metav1.ConditionTrue, Reason: v1alpha1.MigrationReasonAgentNotReporting}}
+		m.Status.HeldBy = v1alpha1.HoldSourceAgent
 	})
 	all := func(_ context.Context, m *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
 		for i := range all {

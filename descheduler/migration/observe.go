@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration/migrationdecide"
+	"supercargo.dev/supercargo/internal/surroundings"
 )
 
 // observe reads a migration and everything that concerns it. The migration, its pods and their
@@ -29,7 +27,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 		return o, r.observeEnd(ctx, o)
 	}
 	var err error
-	if o.Source, err = get(ctx, reader, m.Namespace, m.Spec.PodName, &corev1.Pod{}); err != nil {
+	if o.Source, err = surroundings.Get(ctx, reader, m.Namespace, m.Spec.PodName, &corev1.Pod{}); err != nil {
 		return nil, err
 	}
 	plan := m.Status.Plan
@@ -42,10 +40,10 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	if plan == nil {
 		return o, r.observeAdmission(ctx, reader, o)
 	}
-	if o.Restored, err = get(ctx, reader, m.Namespace, plan.RestoredPod, &corev1.Pod{}); err != nil {
+	if o.Restored, err = surroundings.Get(ctx, reader, m.Namespace, plan.RestoredPod, &corev1.Pod{}); err != nil {
 		return nil, err
 	}
-	if err := r.observeOwner(ctx, reader, o, plan.Owner); err != nil {
+	if o.Job, o.ReplicaSet, err = surroundings.Owner(ctx, surroundings.ReadAll(reader), m.Namespace, plan.Owner); err != nil {
 		return nil, err
 	}
 	if migrationdecide.DependsOnOthers(m) {
@@ -55,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	}
 	o.Nodes = map[string]*corev1.Node{}
 	for _, name := range nodesNeeded(o) {
-		node, err := get(ctx, r.Client, "", name, &corev1.Node{})
+		node, err := surroundings.Get(ctx, r.Client, "", name, &corev1.Node{})
 		if err != nil {
 			return nil, err
 		}
@@ -112,53 +110,11 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	if o.Source == nil || migrationdecide.StillWaits(r.Config, *o) {
 		return nil
 	}
-	if err := r.observeOwner(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
+	in, err := surroundings.Of(ctx, surroundings.Reader{Owners: reader, Claims: r.Live, Lists: r.Client}, o.Source)
+	if err != nil {
 		return err
 	}
-	var services corev1.ServiceList
-	if err := r.Client.List(ctx, &services, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Services of namespace %s: %w", m.Namespace, err)
-	}
-	o.Services = services.Items
-	o.Claims = map[string]*corev1.PersistentVolumeClaim{}
-	for i := range o.Source.Spec.Volumes {
-		if source := o.Source.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
-			// Claims are not cached, because few pods that move have one.
-			if o.Claims[source.ClaimName], err = get(ctx, r.Live, m.Namespace, source.ClaimName, &corev1.PersistentVolumeClaim{}); err != nil {
-				return err
-			}
-		}
-	}
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list nodes: %w", err)
-	}
-	o.Nodes = make(map[string]*corev1.Node, len(nodes.Items))
-	for i := range nodes.Items {
-		o.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
-	}
-	return nil
-}
-
-// observeOwner reads the owner, if it is a Job or a ReplicaSet.
-func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *migrationdecide.Observation, owner *metav1.OwnerReference) error {
-	if owner == nil {
-		return nil
-	}
-	switch owner.Kind {
-	case "Job":
-		job, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &batchv1.Job{})
-		if job != nil && job.UID == owner.UID {
-			o.Job = job
-		}
-		return err
-	case "ReplicaSet":
-		set, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &appsv1.ReplicaSet{})
-		if set != nil && set.UID == owner.UID {
-			o.ReplicaSet = set
-		}
-		return err
-	}
+	o.Job, o.ReplicaSet, o.Services, o.Claims, o.Nodes = in.Job, in.ReplicaSet, in.Services, in.Claims, in.Nodes
 	return nil
 }
 
@@ -182,17 +138,4 @@ func (r *Reconciler) others(ctx context.Context, m *v1alpha1.Migration) ([]migra
 		return nil, fmt.Errorf("list Migrations: %w", err)
 	}
 	return r.registry.others(list.Items, m.UID), nil
-}
-
-// get reads an object; nil if it does not exist.
-func get[T client.Object](ctx context.Context, reader client.Reader, namespace, name string, object T) (T, error) {
-	var none T
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return none, fmt.Errorf("read %T %s/%s: %w", object, namespace, name, err)
-	case err != nil:
-		return none, nil
-	}
-	return object, nil
 }

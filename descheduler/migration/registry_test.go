@@ -14,7 +14,7 @@ func inFlight(version string, stuck bool) v1alpha1.Migration {
 	m := v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m", UID: "1", ResourceVersion: version}}
 	m.Status.Plan = &v1alpha1.MigrationPlan{SourceNode: "n"}
 	if stuck {
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFrozen, Status: metav1.ConditionTrue, Reason: "AgentNotReporting"}}
+		m.Status.HeldBy = v1alpha1.HoldSourceAgent
 	}
 	return m
 }

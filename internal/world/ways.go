@@ -1,11 +1,14 @@
 package world
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/surroundings"
 )
 
 // Annotations by which pods tell other autoscalers whether they may be evicted.
@@ -230,25 +234,39 @@ func (v *View) restarts(pod *corev1.Pod) bool {
 
 // movability returns the input for the check whether the pod can be moved by the given method.
 func (v *View) movability(pod *corev1.Pod, method v1alpha1.MigrationMethod) movable.Input {
-	in := movable.Input{
-		Pod: pod, Method: method, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
-		Claims: map[string]*corev1.PersistentVolumeClaim{},
-	}
-	switch owner := metav1.GetControllerOfNoCopy(pod); {
-	case owner == nil:
-	case owner.Kind == "Job":
-		in.Job = v.Jobs[pod.Namespace+"/"+owner.Name]
-	case owner.Kind == "ReplicaSet":
-		in.ReplicaSet = v.ReplicaSets[pod.Namespace+"/"+owner.Name]
-	}
-	for i := range pod.Spec.Volumes {
-		if source := pod.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
-			if claim := v.volumes.claims[pod.Namespace+"/"+source.ClaimName]; claim != nil {
-				in.Claims[source.ClaimName] = claim
-			}
-		}
-	}
+	in, _ := surroundings.Of(context.Background(), around{v}, pod) // it reads memory, and cannot fail
+	in.Method = method
 	return in
+}
+
+// around finds the objects around a pod in a view.
+type around struct{ view *View }
+
+var _ surroundings.Source = around{}
+
+// Job implements [surroundings.Source].
+func (a around) Job(_ context.Context, namespace, name string) (*batchv1.Job, error) {
+	return a.view.Jobs[namespace+"/"+name], nil
+}
+
+// ReplicaSet implements [surroundings.Source].
+func (a around) ReplicaSet(_ context.Context, namespace, name string) (*appsv1.ReplicaSet, error) {
+	return a.view.ReplicaSets[namespace+"/"+name], nil
+}
+
+// Claim implements [surroundings.Source].
+func (a around) Claim(_ context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return a.view.volumes.claims[namespace+"/"+name], nil
+}
+
+// Services implements [surroundings.Source].
+func (a around) Services(_ context.Context, namespace string) ([]corev1.Service, error) {
+	return a.view.Services[namespace], nil
+}
+
+// NodesFor returns the node of the pod and some of each kind of the others.
+func (a around) NodesFor(_ context.Context, pod *corev1.Pod) (map[string]*corev1.Node, error) {
+	return a.view.peersOf(pod.Spec.NodeName), nil
 }
 
 // mostPeers is how many nodes with equal capabilities are considered for a pod. One that accepts pods is enough, and

@@ -109,4 +109,20 @@ func TestALongerSearchDestroysAPartOfThePrice(t *testing.T) {
 	if n := s.ofPrice(append(small, large), 40); n != 8 {
 		t.Errorf("%d machines are 40 %% of the price, small ones first: want 8", n)
 	}
+	byPrice, byNumber, lengths := longer(0), usual(), map[int]bool{}
+	for range 100 {
+		if gone := s.wasteful(byNumber, 40); len(gone) != 4 {
+			t.Errorf("%d of 11 machines are destroyed, want 40 %%", len(gone))
+		}
+		gone, price := s.wasteful(byPrice, 40), uint64(0)
+		for _, at := range gone {
+			price += p.offers[s.best.machines[at].offer].price
+		}
+		if lengths[len(gone)] = true; price < 80 {
+			t.Errorf("machines for %d of 200 are destroyed, want 40 %%", price)
+		}
+	}
+	if len(lengths) < 2 {
+		t.Errorf("the number of machines is always one of %v", lengths)
+	}
 }

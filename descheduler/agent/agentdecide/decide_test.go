@@ -12,10 +12,7 @@ func everySource(f func(Source)) {
 	flags := []func(*Source, bool){
 		func(s *Source, v bool) { s.Exists = v }, func(s *Source, v bool) { s.Ended = v }, func(s *Source, v bool) { s.HandedOver = v },
 		func(s *Source, v bool) { s.TargetReady = v }, func(s *Source, v bool) { s.TargetStaged = v }, func(s *Source, v bool) { s.Stateless = v },
-		func(s *Source, v bool) { s.Known = v }, func(s *Source, v bool) { s.FreezeNoted = v }, func(s *Source, v bool) { s.Dumped = v },
-		func(s *Source, v bool) { s.Shipped = v }, func(s *Source, v bool) { s.KillNoted = v }, func(s *Source, v bool) { s.Removed = v },
-		func(s *Source, v bool) { s.Sent = v }, func(s *Source, v bool) { s.Overdue = v }, func(s *Source, v bool) { s.Expired = v },
-		func(s *Source, v bool) { s.Reached = v },
+		func(s *Source, v bool) { s.Known = v }, func(s *Source, v bool) { s.Overdue = v }, func(s *Source, v bool) { s.Reached = v },
 	}
 	orders := []v1alpha1.MigrationOrder{"", v1alpha1.OrderPrepare, v1alpha1.OrderFreeze, v1alpha1.OrderKill, v1alpha1.OrderThaw, v1alpha1.OrderClean}
 	steps := []v1alpha1.SourceStep{"", v1alpha1.SourcePrepared, v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped,
@@ -32,16 +29,34 @@ func everySource(f func(Source)) {
 		}
 		for _, s.Order = range orders {
 			for _, s.Step = range steps {
-				for _, s.Container = range []terms.State{terms.Unknown, terms.Running, terms.Frozen, terms.Gone} {
-					for _, s.Pod = range pods {
-						for _, s.NewPod = range copies {
-							f(s)
-						}
+				for _, s.Pod = range pods {
+					for _, s.NewPod = range copies {
+						everyEntry(s, f)
 					}
 				}
 			}
 		}
 	}
+}
+
+// everyEntry calls f with every stage, fate and state of the container.
+func everyEntry(s Source, f func(Source)) {
+	for _, s.Stage = range []terms.Stage{terms.Idle, terms.Freezing, terms.Dumped, terms.Sent, terms.Shipped, terms.Removed} {
+		for _, s.Fate = range []terms.Fate{terms.Keep, terms.Thaw, terms.Kill} {
+			for _, s.Container = range []terms.State{terms.Unknown, terms.Running, terms.Frozen, terms.Gone} {
+				f(s)
+			}
+		}
+	}
+}
+
+// noted reports whether the agent may have frozen the container, and dumped whether its state was taken.
+func noted(s Source) bool {
+	return s.Stage == terms.Freezing || dumped(s)
+}
+
+func dumped(s Source) bool {
+	return s.Stage == terms.Dumped || s.Stage == terms.Sent || s.Stage == terms.Shipped
 }
 
 // TestSourceKeepsItsPromises checks the invariants in the package comment for every combination.
@@ -82,9 +97,9 @@ func brokenForwards(s Source, d SourceDecision) string {
 		return "something goes forwards with a container that continues by itself"
 	case d.Do == Dump && s.Container != terms.Frozen:
 		return "the state of a container is taken that is not frozen"
-	case d.Do == Ship && (s.Container != terms.Frozen || !s.Dumped):
+	case d.Do == Ship && (s.Container != terms.Frozen || !dumped(s)):
 		return "what is shipped is not the container's state"
-	case d.Do == Freeze && (s.Dumped || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped):
+	case d.Do == Freeze && (dumped(s) || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped):
 		return "a container that ran after its state was taken is frozen again"
 	}
 	return ""
@@ -94,7 +109,7 @@ func brokenThaw(s Source) string {
 	switch {
 	case s.Container != terms.Frozen:
 		return "what is not frozen is thawed"
-	case s.KillNoted || s.HandedOver && s.Exists:
+	case s.Fate == terms.Kill || s.HandedOver && s.Exists:
 		return "a container that is to die continues"
 	case s.Exists && s.Order != v1alpha1.OrderThaw && s.Order != v1alpha1.OrderClean && !s.Ended:
 		return brokenLapse(s)
@@ -108,21 +123,21 @@ func brokenThaw(s Source) string {
 
 // sentOrToDie reports whether a copy of the container may run, or the container must not.
 func sentOrToDie(s Source) bool {
-	return s.Sent || s.Shipped || s.TargetStaged || s.KillNoted || s.HandedOver
+	return s.Stage == terms.Sent || s.Stage == terms.Shipped || s.TargetStaged || s.Fate == terms.Kill || s.HandedOver
 }
 
 // forbidden reports whether a container continues without an order, and must not be touched.
-func forbidden(s Source) bool { return s.Expired && s.Known && !sentOrToDie(s) }
+func forbidden(s Source) bool { return s.Fate == terms.Thaw && s.Known && !sentOrToDie(s) }
 
 // lapses reports whether an agent may act without an order.
 func lapses(s Source, d SourceDecision) bool {
-	return (s.Overdue || s.Expired) && !sentOrToDie(s) && s.Known && s.FreezeNoted && !s.Stateless && (d.Do != Thaw || s.Expired && s.Container == terms.Frozen)
+	return (s.Overdue || s.Fate == terms.Thaw) && !sentOrToDie(s) && s.Known && noted(s) && !s.Stateless && (d.Do != Thaw || s.Fate == terms.Thaw && s.Container == terms.Frozen)
 }
 
 // brokenLapse returns the invariant that is violated if a container continues without an order.
 func brokenLapse(s Source) string {
 	switch {
-	case !s.Expired:
+	case s.Fate != terms.Thaw:
 		return "a container continues without the order before it is noted that its dump is of no use"
 	case sentOrToDie(s):
 		return "a container continues by itself, and its copy may run"
@@ -156,7 +171,7 @@ func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 		}
 		s.Busy = Nothing
 		want := Nothing
-		if s.Known && s.FreezeNoted && !sentOrToDie(s) && !s.Stateless && s.Container == terms.Frozen {
+		if s.Known && noted(s) && !sentOrToDie(s) && !s.Stateless && s.Container == terms.Frozen {
 			want = Thaw
 		}
 		if d := ForSourceAtEnd(s); d.Do != want {
@@ -178,12 +193,9 @@ func TestSourceTakesTheStateAgainAfterAnAgentEnded(t *testing.T) {
 			carryOut(&s, ForSource(s))
 		}
 		ended := ForSourceAtEnd(s)
-		if s.Sent != (s.Step == v1alpha1.SourceShipped || s.Shipped) {
-			t.Fatalf("after %d steps: %+v", steps, s)
-		}
 		if ended.Do == Thaw {
-			s.Container, s.Dumped = terms.Running, false
-		} else if s.Container == terms.Frozen && !s.Sent {
+			s.Container, s.Stage = terms.Running, terms.Freezing
+		} else if s.Container == terms.Frozen && !sentOrToDie(s) {
 			t.Errorf("after %d steps an agent that ends leaves the container frozen: %+v", steps, s)
 		}
 		s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
@@ -211,7 +223,7 @@ func TestSourceExpiresAtEveryStep(t *testing.T) {
 			continue
 		}
 		s.Overdue, s.Order = true, v1alpha1.OrderFreeze
-		sent := s.Sent
+		sent := sentOrToDie(s)
 		for range 10 {
 			carryOut(&s, ForSource(s))
 		}
@@ -230,13 +242,13 @@ func TestSourceExpiresAtEveryStep(t *testing.T) {
 
 func brokenEnd(s Source, d SourceDecision) string {
 	switch {
-	case d.Do == Kill && s.Exists && !s.KillNoted:
+	case d.Do == Kill && s.Exists && s.Fate != terms.Kill:
 		return "a container is killed before the ledger says that it must die"
 	case d.Do == NoteKill && s.Order != v1alpha1.OrderKill && !s.HandedOver:
 		return "a container is to die without the order"
-	case d.Do == Kill && !s.Exists && s.Container == terms.Running && !s.KillNoted:
+	case d.Do == Kill && !s.Exists && s.Container == terms.Running && s.Fate != terms.Kill:
 		return "a container that runs is killed since its Migration is gone"
-	case d.Do == Forget && s.Container == terms.Frozen && s.FreezeNoted && !s.Exists:
+	case d.Do == Forget && s.Container == terms.Frozen && noted(s) && !s.Exists:
 		return "a frozen container is forgotten"
 	}
 	return ""
@@ -252,7 +264,7 @@ func brokenReport(s Source, d SourceDecision) string {
 		return "a container that runs is said to be shipped"
 	case d.Step == v1alpha1.SourceKilled && s.Container != terms.Gone:
 		return "a container is said to be dead that is not"
-	case d.Step == v1alpha1.SourceThawed && s.Container == terms.Frozen && s.FreezeNoted:
+	case d.Step == v1alpha1.SourceThawed && s.Container == terms.Frozen && noted(s):
 		return "a frozen container is said to continue"
 	case d.Step == v1alpha1.SourceFailed && (d.Reason == "" || d.Message == ""):
 		return "a failure has no reason"
@@ -262,7 +274,7 @@ func brokenReport(s Source, d SourceDecision) string {
 
 func TestSourceDoesOneThingAtATime(t *testing.T) {
 	everySource(func(s Source) {
-		if s.Removed || s.Shipped || s.Stateless { // they change what is done, not whether
+		if s.Stage == terms.Removed || s.Stage == terms.Shipped || s.Stateless { // they change what is done, not whether
 			return
 		}
 		for _, s.Busy = range []Action{Prepare, Reach, Freeze, Dump, Ship, Kill, Thaw, Remove} {
@@ -297,7 +309,7 @@ func TestSourceComesBackFromEveryStep(t *testing.T) {
 		for range 10 {
 			carryOut(&s, ForSource(s))
 		}
-		if s.Container != terms.Running || s.Step != v1alpha1.SourceThawed || s.Known && !s.Removed {
+		if s.Container != terms.Running || s.Step != v1alpha1.SourceThawed || s.Known && s.Stage != terms.Removed {
 			t.Errorf("after %d steps and order Thaw: %+v, want it running with nothing left", steps, s)
 		}
 	}
@@ -323,23 +335,26 @@ func carryOut(s *Source, d SourceDecision) {
 	case Reach:
 		s.Reached = true
 	case NoteExpiry:
-		s.Expired, s.Dumped = true, false
+		s.Fate = terms.Thaw
+		if s.Stage == terms.Dumped {
+			s.Stage = terms.Freezing
+		}
 	case NoteFreeze:
-		s.FreezeNoted = true
+		s.Stage = terms.Freezing
 	case Freeze:
 		s.Container = terms.Frozen
 	case Dump:
-		s.Dumped = true
+		s.Stage = terms.Dumped
 	case Ship:
-		s.Sent, s.Shipped = true, true
+		s.Stage = terms.Shipped
 	case NoteKill:
-		s.KillNoted, s.Known = true, true
+		s.Fate, s.Known = terms.Kill, true
 	case Kill:
 		s.Container = terms.Gone
 	case Thaw:
-		s.Container, s.FreezeNoted, s.Dumped = terms.Running, false, false
+		s.Container, s.Stage = terms.Running, terms.Idle
 	case Remove:
-		s.Removed, s.Dumped = true, false
+		s.Stage = terms.Removed
 	case Forget:
 		*s = Source{Exists: s.Exists, Order: s.Order, Step: s.Step, Container: s.Container}
 	case Report:
@@ -354,42 +369,42 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 		want SourceDecision
 	}{
 		{"a container frozen by others is left as it is",
-			Source{Exists: true, Order: v1alpha1.OrderThaw, Known: true, Removed: true, Step: v1alpha1.SourcePrepared, Container: terms.Frozen},
+			Source{Exists: true, Order: v1alpha1.OrderThaw, Known: true, Stage: terms.Removed, Step: v1alpha1.SourcePrepared, Container: terms.Frozen},
 			SourceDecision{Do: Report, Step: v1alpha1.SourceThawed}},
 		{"the report tells that it was frozen here when the ledger was lost",
 			Source{Exists: true, Order: v1alpha1.OrderThaw, Step: v1alpha1.SourceDumped, Container: terms.Frozen},
 			SourceDecision{Do: Thaw}},
 		{"a runtime that does not answer is waited for before the container is called thawed",
-			Source{Exists: true, Order: v1alpha1.OrderThaw, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true}, SourceDecision{}},
+			Source{Exists: true, Order: v1alpha1.OrderThaw, Step: v1alpha1.SourceShipped, Known: true, Stage: terms.Shipped}, SourceDecision{}},
 		{"nothing is shipped again that the target says it has",
-			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, TargetStaged: true, Container: terms.Frozen},
+			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Stage: terms.Dumped, TargetStaged: true, Container: terms.Frozen},
 			SourceDecision{Do: Report, Step: v1alpha1.SourceShipped}},
 		{"a container that ended by itself cannot be shipped",
-			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Dumped: true, Container: terms.Gone},
+			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceDumped, Known: true, Stage: terms.Dumped, Container: terms.Gone},
 			fail(v1alpha1.MigrationReasonContainerGone, "the container ended before its move was complete")},
 		{"a container that others resumed after its checkpoint was shipped cannot be moved",
-			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Running},
+			Source{Exists: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourceShipped, Known: true, Stage: terms.Shipped, Container: terms.Running},
 			fail(v1alpha1.MigrationReasonThawed, "something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved")},
 		{"while the new pod takes its place it stays frozen",
-			Source{Exists: true, Order: v1alpha1.OrderFreeze, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
+			Source{Exists: true, Order: v1alpha1.OrderFreeze, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, Stage: terms.Shipped, Container: terms.Frozen},
 			SourceDecision{}},
 		{"an agent that slept through Kill kills on Clean once it was handed over",
-			Source{Exists: true, Order: v1alpha1.OrderClean, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
+			Source{Exists: true, Order: v1alpha1.OrderClean, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, Stage: terms.Shipped, Container: terms.Frozen},
 			SourceDecision{Do: NoteKill}},
 		{"a Migration that is gone and whose pod is wanted lets it continue",
-			Source{Known: true, FreezeNoted: true, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Thaw}},
+			Source{Known: true, Stage: terms.Freezing, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Thaw}},
 		{"one that is gone and whose new pod exists holds",
-			Source{Known: true, FreezeNoted: true, Sent: true, Container: terms.Frozen, Pod: PodWanted, NewPod: true}, SourceDecision{}},
+			Source{Known: true, Stage: terms.Sent, Container: terms.Frozen, Pod: PodWanted, NewPod: true}, SourceDecision{}},
 		{"one that is gone and whose new pod has the place kills",
-			Source{Known: true, FreezeNoted: true, Sent: true, Container: terms.Frozen, Pod: PodLeaving, NewPod: true}, SourceDecision{Do: Kill}},
+			Source{Known: true, Stage: terms.Sent, Container: terms.Frozen, Pod: PodLeaving, NewPod: true}, SourceDecision{Do: Kill}},
 		{"one that is gone while the API server says nothing of the pod holds",
-			Source{Known: true, FreezeNoted: true, Container: terms.Frozen}, SourceDecision{}},
+			Source{Known: true, Stage: terms.Freezing, Container: terms.Frozen}, SourceDecision{}},
 		{"one that is gone after Kill was noted kills, wanted or not",
-			Source{Known: true, FreezeNoted: true, KillNoted: true, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Kill}},
+			Source{Known: true, Stage: terms.Freezing, Fate: terms.Kill, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Kill}},
 		{"a restart leaves the killing to the kubelet",
-			Source{Exists: true, Order: v1alpha1.OrderKill, Stateless: true, Known: true, KillNoted: true, Container: terms.Running}, SourceDecision{}},
+			Source{Exists: true, Order: v1alpha1.OrderKill, Stateless: true, Known: true, Fate: terms.Kill, Container: terms.Running}, SourceDecision{}},
 		{"a transfer ends when Thaw is ordered",
-			Source{Exists: true, Order: v1alpha1.OrderThaw, Known: true, FreezeNoted: true, Busy: Ship}, SourceDecision{Do: Cancel}},
+			Source{Exists: true, Order: v1alpha1.OrderThaw, Known: true, Stage: terms.Dumped, Busy: Ship}, SourceDecision{Do: Cancel}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -413,17 +428,19 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 	}{
 		{"it prepares once the source is ready", at(v1alpha1.OrderPrepare, func(*Target) {}), TargetDecision{Do: Prepare}},
 		{"it waits for the source", at(v1alpha1.OrderPrepare, func(s *Target) { s.SourceReady = false }), TargetDecision{}},
-		{"it says that it is prepared", at(v1alpha1.OrderPrepare, func(s *Target) { s.Known, s.Prepared = true, true }), TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}},
-		{"it says so again when it listens elsewhere", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Step, s.Moved = true, true, v1alpha1.TargetPrepared, true }),
+		{"it says that it is prepared", at(v1alpha1.OrderPrepare, func(s *Target) { s.Known, s.Stage = true, terms.Expecting }), TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}},
+		{"it says so again when it listens elsewhere", at(v1alpha1.OrderFreeze, func(s *Target) {
+			s.Known, s.Stage, s.Step, s.Moved = true, terms.Expecting, v1alpha1.TargetPrepared, true
+		}),
 			TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}},
-		{"it says that it has all", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetPrepared }),
+		{"it says that it has all", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Stage, s.Step = true, terms.Staged, v1alpha1.TargetPrepared }),
 			TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}},
-		{"it waits after that", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetStaged }), TargetDecision{}},
-		{"it keeps the image while the source is killed", at(v1alpha1.OrderKill, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetStaged }), TargetDecision{}},
-		{"it removes the image on Clean", at(v1alpha1.OrderClean, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetStaged }), TargetDecision{Do: Remove}},
-		{"it stops taking on Thaw", at(v1alpha1.OrderThaw, func(s *Target) { s.Known, s.Prepared, s.Busy = true, true, Receive }), TargetDecision{Do: Cancel}},
-		{"it removes what it has when the room is given away", Target{Exists: true, Order: v1alpha1.OrderFreeze, Known: true, Prepared: true}, TargetDecision{Do: Remove}},
-		{"it removes what it has when the Migration is gone", Target{Known: true, Staged: true}, TargetDecision{Do: Remove}},
+		{"it waits after that", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Stage, s.Step = true, terms.Staged, v1alpha1.TargetStaged }), TargetDecision{}},
+		{"it keeps the image while the source is killed", at(v1alpha1.OrderKill, func(s *Target) { s.Known, s.Stage, s.Step = true, terms.Staged, v1alpha1.TargetStaged }), TargetDecision{}},
+		{"it removes the image on Clean", at(v1alpha1.OrderClean, func(s *Target) { s.Known, s.Stage, s.Step = true, terms.Staged, v1alpha1.TargetStaged }), TargetDecision{Do: Remove}},
+		{"it stops taking on Thaw", at(v1alpha1.OrderThaw, func(s *Target) { s.Known, s.Stage, s.Busy = true, terms.Expecting, Receive }), TargetDecision{Do: Cancel}},
+		{"it removes what it has when the room is given away", Target{Exists: true, Order: v1alpha1.OrderFreeze, Known: true, Stage: terms.Expecting}, TargetDecision{Do: Remove}},
+		{"it removes what it has when the Migration is gone", Target{Known: true, Stage: terms.Staged}, TargetDecision{Do: Remove}},
 		{"it forgets at the end", Target{Known: true}, TargetDecision{Do: Forget}},
 		{"it does not prepare again after a failure", at(v1alpha1.OrderPrepare, func(s *Target) { s.Step = v1alpha1.TargetFailed }), TargetDecision{}},
 		{"it says that it has nothing when it never had", at(v1alpha1.OrderThaw, func(*Target) {}), TargetDecision{Do: Report, Step: v1alpha1.TargetCleaned}},
@@ -436,7 +453,7 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 			}
 		})
 	}
-	lost := ForTarget(at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Lost = true, true, true, true }))
+	lost := ForTarget(at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Stage, s.Lost = true, terms.Staged, true }))
 	if lost.Step != v1alpha1.TargetFailed || lost.Reason != v1alpha1.MigrationReasonImageLost {
 		t.Errorf("an image that has gone gives %+v, want a failure", lost)
 	}
@@ -445,16 +462,20 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 // TestTargetEnds holds for every combination: once the migration is over, a few decisions later
 // nothing is left and nothing more is done.
 func TestTargetEnds(t *testing.T) {
+	stages := []terms.Stage{terms.Idle, terms.Expecting, terms.Staged, terms.Removed}
 	for bits := range 1 << 8 {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		for _, step := range []v1alpha1.TargetStep{"", v1alpha1.TargetPrepared, v1alpha1.TargetStaged, v1alpha1.TargetCleaned, v1alpha1.TargetFailed} {
-			s := Target{Exists: bit(0), Ended: bit(1), Reserved: bit(2), SourceReady: bit(3), Known: bit(4), Prepared: bit(4) && bit(5), Staged: bit(4) && bit(6), Lost: bit(7),
+			s := Target{Exists: bit(0), Ended: bit(1), Reserved: bit(2), SourceReady: bit(3), Known: bit(4), Lost: bit(5),
 				Order: v1alpha1.OrderClean, Step: step}
+			if s.Known {
+				s.Stage = stages[bits>>6]
+			}
 			seen := s
 			for range 4 {
 				switch d := ForTarget(s); d.Do {
 				case Remove:
-					s.Prepared, s.Staged = false, false
+					s.Stage = terms.Removed
 				case Report:
 					s.Step = d.Step
 				case Forget:

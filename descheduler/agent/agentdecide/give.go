@@ -1,6 +1,10 @@
 package agentdecide
 
-import "fmt"
+import (
+	"fmt"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
+)
 
 // Give is the action of a target that gives its checkpoint to the container runtime, which starts it.
 const Give Action = "Give"
@@ -11,10 +15,8 @@ type Asked struct {
 	Known bool
 	// Same: the container has the name of the one that moves.
 	Same bool
-	// Staged: the checkpoint is complete.
-	Staged bool
-	// Removed: the checkpoint was removed.
-	Removed bool
+	// Stage is how far the state has come.
+	Stage terms.Stage
 	// Busy is the running action, or Nothing.
 	Busy Action
 	// GivenTo is the ID of the container that got the checkpoint, and ID that of the container that is created.
@@ -32,12 +34,12 @@ type GiveDecision struct {
 // ForRuntime decides for the agent of the target node.
 func ForRuntime(a Asked) GiveDecision {
 	switch {
-	case !a.Known || a.Removed:
+	case !a.Known || a.Stage == terms.Removed:
 		return GiveDecision{Refuse: "the migration of this pod has ended: its container does not start"}
 	case !a.Same:
 		return GiveDecision{Refuse: "the migration of this pod moves another container"}
 	case a.GivenTo != "" && a.GivenTo != a.ID:
 		return GiveDecision{Refuse: fmt.Sprintf("container %s already continues from the checkpoint, and no checkpoint is restored twice", a.GivenTo)}
 	}
-	return GiveDecision{Give: a.Staged && a.Busy == Nothing}
+	return GiveDecision{Give: a.Stage == terms.Staged && a.Busy == Nothing}
 }

@@ -12,20 +12,20 @@ import (
 // TestNoFailureOfASourceSaysWhatIsNotKnown checks the messages for every combination of what an agent may observe.
 func TestNoFailureOfASourceSaysWhatIsNotKnown(t *testing.T) {
 	everySource(func(s Source) {
-		alone := Source{FreezeNoted: s.FreezeNoted, Dumped: s.Dumped, Sent: s.Sent, Shipped: s.Shipped, Overdue: s.Overdue, Expired: s.Expired, Reached: s.Reached, KillNoted: s.KillNoted, Removed: s.Removed}
+		alone := Source{Stage: s.Stage, Fate: s.Fate, Overdue: s.Overdue, Reached: s.Reached}
 		if !s.Known && alone != (Source{}) {
 			return // these are from the ledger
 		}
 		d := ForSource(s)
 		for part, is := range map[string]bool{
 			"the container continues":                  s.Container == terms.Running,
-			"the deadline has passed":                  s.Overdue || s.Expired,
-			"the target does not have the container's": !s.TargetStaged && !s.Sent && !s.Shipped,
+			"the deadline has passed":                  s.Overdue || s.Fate == terms.Thaw,
+			"the target does not have the container's": !s.TargetStaged && s.Stage != terms.Sent && s.Stage != terms.Shipped,
 			"the container has ended":                  s.Container == terms.Gone,
 			"the container ended":                      s.Container == terms.Gone,
 			"before its move was complete":             s.Order == v1alpha1.OrderFreeze || s.Order == v1alpha1.OrderPrepare || s.Order == "",
 			"something else resumed the container":     s.Container == terms.Running && (s.Known || s.Step == v1alpha1.SourceShipped),
-			"the dump was lost":                        s.Known && !s.Dumped,
+			"the dump was lost":                        s.Known && !dumped(s),
 			"the agent's ledger was lost":              !s.Known && (s.Step == v1alpha1.SourceFrozen || s.Step == v1alpha1.SourceDumped),
 		} {
 			if strings.Contains(d.Message, part) && !is {
@@ -37,12 +37,12 @@ func TestNoFailureOfASourceSaysWhatIsNotKnown(t *testing.T) {
 
 func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 	source := func(change func(*Source)) string {
-		s := Source{Exists: true, Known: true, Order: v1alpha1.OrderFreeze, Container: terms.Frozen, FreezeNoted: true}
+		s := Source{Exists: true, Known: true, Order: v1alpha1.OrderFreeze, Container: terms.Frozen, Stage: terms.Freezing}
 		change(&s)
 		return ForSource(s).Message
 	}
 	target := func(change func(*Target)) string {
-		s := Target{Exists: true, Reserved: true, SourceReady: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.TargetStaged, Known: true, Prepared: true, Staged: true}
+		s := Target{Exists: true, Reserved: true, SourceReady: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.TargetStaged, Known: true, Stage: terms.Staged}
 		change(&s)
 		return ForTarget(s).Message
 	}
@@ -54,15 +54,15 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			}
 		})
 	}
-	expired := func(s *Source) { s.Expired = true }
-	unknown := func(s *Source) { s.Known, s.FreezeNoted = false, false }
-	sent := func(s *Source) { s.Sent = true }
-	dumped := func(s *Source) { s.Dumped = true }
+	expired := func(s *Source) { s.Fate = terms.Thaw }
+	unknown := func(s *Source) { s.Known, s.Stage = false, terms.Idle }
+	without := func(s *Source) { s.Stage = terms.Idle }
+	withDump := func(s *Source) { s.Stage = terms.Dumped }
 	preparing := func(state terms.State) string {
 		return source(func(s *Source) { s.Order, s.Container = v1alpha1.OrderPrepare, state })
 	}
 	asked := func(change func(*Asked)) string {
-		a := Asked{Known: true, Same: true, Staged: true, ID: "new"}
+		a := Asked{Known: true, Same: true, Stage: terms.Staged, ID: "new"}
 		change(&a)
 		return ForRuntime(a).Refuse
 	}
@@ -73,13 +73,13 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"the container ended before its move was complete", at(v1alpha1.SourceDumped, terms.Gone), at(v1alpha1.SourceDumped, terms.Frozen)},
 		{"the container has ended: its state cannot be moved", preparing(terms.Gone), preparing(terms.Running)},
 		{"something else resumed the container after its state was dumped: the dump is outdated; do not resume containers that are being moved",
-			at(v1alpha1.SourceDumped, terms.Running, dumped), at(v1alpha1.SourceDumped, terms.Running, unknown)},
-		{"the agent's ledger was lost: place its state folder on a persistent disk", at(v1alpha1.SourceDumped, terms.Frozen, unknown), at(v1alpha1.SourceDumped, terms.Frozen, sent)},
-		{"the dump was lost: keep the agent's work folder across restarts of the agent", at(v1alpha1.SourceDumped, terms.Frozen, sent), at(v1alpha1.SourceDumped, terms.Frozen, unknown)},
+			at(v1alpha1.SourceDumped, terms.Running, withDump), at(v1alpha1.SourceDumped, terms.Running, unknown)},
+		{"the agent's ledger was lost: place its state folder on a persistent disk", at(v1alpha1.SourceDumped, terms.Frozen, unknown), at(v1alpha1.SourceDumped, terms.Frozen, without)},
+		{"the dump was lost: keep the agent's work folder across restarts of the agent", at(v1alpha1.SourceDumped, terms.Frozen, without), at(v1alpha1.SourceDumped, terms.Frozen, unknown)},
 		{"the staged checkpoint was lost: the node has restarted, or its files were removed from the agent's state folder", target(func(s *Target) { s.Lost = true }), target(func(*Target) {})},
 		{"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk",
-			target(func(s *Target) { s.Known, s.Prepared, s.Staged = false, false, false }), target(func(*Target) {})},
-		{"the migration of this pod has ended: its container does not start", asked(func(a *Asked) { a.Removed = true }), given},
+			target(func(s *Target) { s.Known, s.Stage = false, terms.Idle }), target(func(*Target) {})},
+		{"the migration of this pod has ended: its container does not start", asked(func(a *Asked) { a.Stage = terms.Removed }), given},
 		{"the migration of this pod moves another container", asked(func(a *Asked) { a.Same = false }), given},
 		{"container %s already continues from the checkpoint, and no checkpoint is restored twice", asked(func(a *Asked) { a.GivenTo = "another" }), asked(func(a *Asked) { a.GivenTo = "new" })},
 	}, nil)

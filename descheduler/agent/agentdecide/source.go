@@ -89,29 +89,18 @@ type Source struct {
 	TargetReady, TargetStaged bool
 	// Stateless: no state is taken; the container is restarted on the target.
 	Stateless bool
-	// Known: the ledger has an entry. The fields from here to Removed are from it.
+	// Known: the ledger has an entry. The fields from here to Reached are from it.
 	Known bool
-	// FreezeNoted: the container may have been frozen by this agent.
-	FreezeNoted bool
-	// Dumped: its state is in the work folder.
-	Dumped bool
-	// Sent: the target may have all of the state, confirmed or not.
-	Sent bool
-	// Shipped: the target has confirmed it.
-	Shipped bool
-	// Overdue: the time has passed for which the container may be frozen without being Sent.
+	// Stage is how far the state is moved, and Fate what is decided about the container.
+	Stage terms.Stage
+	Fate  terms.Fate
+	// Overdue: the time has passed for which the container may be frozen without being sent.
 	Overdue bool
-	// Expired: the container continues because it was overdue.
-	Expired bool
 	// Reached: the target's agent has answered.
 	Reached bool
-	// KillNoted: the container is to be killed.
-	KillNoted bool
-	// Removed: nothing is left in the work folder.
-	Removed bool
 	// Container is the container's state.
 	Container terms.State
-	// Pod and NewPod are set only if the Migration is gone. NewPod: the container was Sent, and the
+	// Pod and NewPod are set only if the Migration is gone. NewPod: the state was sent, and the
 	// pod exists that has its copy.
 	Pod    Pod
 	NewPod bool
@@ -132,7 +121,7 @@ func ForSource(s Source) SourceDecision {
 	switch {
 	case !s.Exists:
 		return s.orphaned()
-	case s.KillNoted || s.HandedOver || s.Order == v1alpha1.OrderKill:
+	case s.Fate == terms.Kill || s.HandedOver || s.Order == v1alpha1.OrderKill:
 		return s.kill()
 	case s.Ended || s.Order == v1alpha1.OrderThaw || s.Order == v1alpha1.OrderClean:
 		return s.thaw()
@@ -157,19 +146,19 @@ func (s Source) frozenHere() bool {
 	case v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped, v1alpha1.SourceFailed:
 		return true
 	}
-	return s.FreezeNoted
+	return s.Stage.MayBeFrozen()
 }
 
 // unsent reports whether no copy of the container can run: the target cannot have all of its
 // state, and the container is not to be killed.
 func (s Source) unsent() bool {
-	return s.Known && !s.Stateless && !s.Sent && !s.Shipped && !s.TargetStaged && !s.KillNoted && !s.HandedOver
+	return s.Known && !s.Stateless && !s.Stage.MayRunElsewhere() && !s.TargetStaged && s.Fate != terms.Kill && !s.HandedOver
 }
 
 // expires reports whether the container has been frozen for as long as it may, or would be if
 // frozen now.
 func (s Source) expires() bool {
-	return s.unsent() && (s.Expired || s.Overdue && (s.frozenHere() || s.Order == v1alpha1.OrderFreeze))
+	return s.unsent() && (s.Fate == terms.Thaw || s.Overdue && (s.frozenHere() || s.Order == v1alpha1.OrderFreeze))
 }
 
 // expire lets the container continue, and reports it.
@@ -179,7 +168,7 @@ func (s Source) expire() SourceDecision {
 		return SourceDecision{}
 	case s.Busy != Nothing:
 		return do(Cancel)
-	case !s.Expired:
+	case s.Fate != terms.Thaw:
 		return do(NoteExpiry)
 	case s.Container == terms.Frozen:
 		return do(Thaw)
@@ -202,7 +191,7 @@ func endedEarly() SourceDecision {
 // Fields that come from the API server are not set. An overdue container continues; everything
 // else waits.
 func ForSourceAlone(s Source) SourceDecision {
-	if !s.FreezeNoted || !s.expires() {
+	if !s.Stage.MayBeFrozen() || !s.expires() {
 		return SourceDecision{}
 	}
 	if d := s.expire(); d.Do != Report {
@@ -215,7 +204,7 @@ func ForSourceAlone(s Source) SourceDecision {
 // running. A container whose state was not sent continues. The next agent freezes it again and
 // takes its state again, so the move continues too.
 func ForSourceAtEnd(s Source) SourceDecision {
-	if s.FreezeNoted && s.unsent() && s.Container == terms.Frozen {
+	if s.Stage.MayBeFrozen() && s.unsent() && s.Container == terms.Frozen {
 		return do(Thaw)
 	}
 	return SourceDecision{}
@@ -230,9 +219,9 @@ func (s Source) orphaned() SourceDecision {
 		return SourceDecision{}
 	case s.Busy != Nothing:
 		return do(Cancel)
-	case s.Container == terms.Frozen && s.FreezeNoted:
+	case s.Container == terms.Frozen && s.Stage.MayBeFrozen():
 		switch {
-		case s.KillNoted, s.Pod == PodLeaving, s.Pod == PodGone:
+		case s.Fate == terms.Kill, s.Pod == PodLeaving, s.Pod == PodGone:
 			return do(Kill) // it must not continue: it, or its pod, was ordered to end
 		case s.Pod == PodWanted && !s.NewPod:
 			return do(Thaw)
@@ -240,9 +229,9 @@ func (s Source) orphaned() SourceDecision {
 		return SourceDecision{} // hold: the controller removes one of the two pods
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // hold
-	case s.KillNoted && s.Container == terms.Running && !s.Stateless:
+	case s.Fate == terms.Kill && s.Container == terms.Running && !s.Stateless:
 		return do(Kill)
-	case !s.Removed:
+	case s.Stage != terms.Removed:
 		return do(Remove)
 	}
 	return do(Forget)
@@ -261,9 +250,9 @@ func (s Source) kill() SourceDecision {
 	switch {
 	case s.Step == v1alpha1.SourceCleaned && !s.Known:
 		return SourceDecision{}
-	case s.Order != v1alpha1.OrderKill && !clean && !s.KillNoted:
+	case s.Order != v1alpha1.OrderKill && !clean && s.Fate != terms.Kill:
 		return SourceDecision{} // the handover began, but Kill is not ordered yet
-	case !s.KillNoted && !s.gone():
+	case s.Fate != terms.Kill && !s.gone():
 		return do(NoteKill)
 	case !s.gone() && s.Stateless:
 		return SourceDecision{} // the kubelet ends it, because its pod is deleted
@@ -293,7 +282,7 @@ func (s Source) thaw() SourceDecision {
 		return do(Thaw)
 	case s.Container == terms.Unknown && s.frozenHere():
 		return SourceDecision{} // the runtime does not answer: retry
-	case s.Known && !s.Removed:
+	case s.Known && s.Stage != terms.Removed:
 		return do(Remove)
 	case s.Step != v1alpha1.SourceThawed && s.Step != v1alpha1.SourceCleaned:
 		return report(v1alpha1.SourceThawed)
@@ -306,7 +295,7 @@ func (s Source) thaw() SourceDecision {
 // clean is the end of both paths.
 func (s Source) clean() SourceDecision {
 	switch {
-	case s.Known && !s.Removed:
+	case s.Known && s.Stage != terms.Removed:
 		return do(Remove)
 	case s.Step != v1alpha1.SourceCleaned:
 		return report(v1alpha1.SourceCleaned)
@@ -352,15 +341,15 @@ func (s Source) freeze() SourceDecision {
 		switch {
 		case s.Container == terms.Running:
 			return do(Freeze)
-		case !s.Dumped:
+		case !s.Stage.HasDump():
 			return do(Dump)
 		}
 		return report(v1alpha1.SourceDumped)
 	case v1alpha1.SourceDumped:
 		switch {
-		case !s.Dumped:
+		case !s.Stage.HasDump():
 			return fail(v1alpha1.MigrationReasonDumpLost, "the dump was lost: keep the agent's work folder across restarts of the agent")
-		case s.Shipped || s.TargetStaged:
+		case s.Stage == terms.Shipped || s.TargetStaged:
 			return report(v1alpha1.SourceShipped)
 		}
 		return do(Ship)
@@ -375,9 +364,9 @@ func (s Source) beforeFreeze() SourceDecision {
 		return do(Prepare) // the ledger was lost: nothing was frozen yet
 	case !s.TargetReady:
 		return SourceDecision{}
-	case !s.FreezeNoted && !s.Reached:
+	case !s.Stage.MayBeFrozen() && !s.Reached:
 		return do(Reach)
-	case !s.FreezeNoted:
+	case !s.Stage.MayBeFrozen():
 		return do(NoteFreeze)
 	}
 	return report(v1alpha1.SourceFrozen)
@@ -387,12 +376,12 @@ func (s Source) beforeFreeze() SourceDecision {
 // when it shut down and noted that the dump is void. The dump was not sent, so another can
 // replace it.
 func (s Source) takesAgain() bool {
-	return s.Step == v1alpha1.SourceDumped && s.Known && s.FreezeNoted && !s.Dumped && s.unsent()
+	return s.Step == v1alpha1.SourceDumped && s.Known && s.Stage == terms.Freezing && s.unsent()
 }
 
 // past reports whether the container's state was taken.
 func (s Source) past() bool {
-	return s.Dumped || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped
+	return s.Stage.HasDump() || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped
 }
 
 func do(a Action) SourceDecision { return SourceDecision{Do: a} }

@@ -2,6 +2,7 @@ package agentdecide
 
 import (
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // Receive is the action of a target that receives an archive. The source starts it, not a
@@ -27,12 +28,10 @@ type Target struct {
 	Step v1alpha1.TargetStep
 	// Moved: the agent's address differs from the reported one.
 	Moved bool
-	// Known: the ledger has an entry. Prepared, Staged and Lost follow from it.
+	// Known: the ledger has an entry. Stage and Lost follow from it.
 	Known bool
-	// Prepared: there is a key, and room and the base image were found.
-	Prepared bool
-	// Staged: the image was made.
-	Staged bool
+	// Stage is how far the state has come.
+	Stage terms.Stage
 	// Lost: the image was made, and no longer exists.
 	Lost bool
 	// Busy is the running action, or Nothing.
@@ -70,11 +69,11 @@ func (t Target) stage() TargetDecision {
 	case t.Lost:
 		return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
 			"the staged checkpoint was lost: the node has restarted, or its files were removed from the agent's state folder"}
-	case t.Staged && t.Step != v1alpha1.TargetStaged:
+	case t.Stage == terms.Staged && t.Step != v1alpha1.TargetStaged:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}
-	case t.Staged:
+	case t.Stage == terms.Staged:
 		return TargetDecision{}
-	case !t.Known || !t.Prepared:
+	case !t.Known || t.Stage != terms.Expecting:
 		if t.Step == v1alpha1.TargetStaged {
 			return TargetDecision{Report, v1alpha1.TargetFailed, v1alpha1.MigrationReasonImageLost,
 				"the agent's ledger was lost, so the staged image is not used: place its state folder on a persistent disk"}
@@ -92,7 +91,7 @@ func (t Target) clean() TargetDecision {
 		return TargetDecision{}
 	case t.Busy != Nothing:
 		return TargetDecision{Do: Cancel}
-	case t.Known && (t.Prepared || t.Staged):
+	case t.Known && (t.Stage == terms.Expecting || t.Stage == terms.Staged):
 		return TargetDecision{Do: Remove}
 	case t.Exists && t.Step != "" && t.Step != v1alpha1.TargetCleaned:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetCleaned}

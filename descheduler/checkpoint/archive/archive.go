@@ -8,6 +8,8 @@
 //	rootfs-diff.tar  the files that it changed relative to its image
 //	container.log    its log so far
 //
+// An entry that has the path of the one before continues that file: a file can be sent while it grows.
+//
 // Both directions stream through one small buffer. Only regular files and folders are written or
 // read. Received archives are not trusted to stay within the folder that they are unpacked into.
 package archive
@@ -75,6 +77,7 @@ func (w *Writer) Bytes(name string, content []byte) error {
 }
 
 // From adds a file of size bytes from r. A shorter r is an error; what exceeds size is not read.
+// If the file was the last that was added, it is continued.
 func (w *Writer) From(name string, size int64, r io.Reader) error {
 	if err := w.header(name, size, tar.TypeReg); err != nil {
 		return err
@@ -119,8 +122,9 @@ func (w *Writer) File(name, file string) error {
 	return w.From(name, info.Size(), f)
 }
 
-// Tree adds a folder of the node and everything in it.
-func (w *Writer) Tree(name, dir string) error {
+// Tree adds a folder of the node and what is in it, without the files, by their paths in the folder, that wanted does not
+// report.
+func (w *Writer) Tree(name, dir string, wanted func(file string) bool) error {
 	return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return fmt.Errorf("archive %s: %w", name, err)
@@ -133,6 +137,8 @@ func (w *Writer) Tree(name, dir string) error {
 		switch {
 		case entry.IsDir():
 			return w.header(inside+"/", 0, tar.TypeDir)
+		case !wanted(below):
+			return nil
 		case entry.Type().IsRegular():
 			return w.File(inside, file)
 		}
@@ -223,6 +229,8 @@ type extraction struct {
 	left, max int64 // bytes
 	buf       []byte
 	seen      map[string]bool
+	last      string // the file of the last entry, which the next may continue
+	entries   int
 }
 
 func (x *extraction) run() error {
@@ -259,23 +267,25 @@ func (x *extraction) entry(header *tar.Header, r io.Reader) error {
 	if len(name) > maxName || !filepath.IsLocal(name) || strings.Contains(header.Name, "\\") {
 		return bad("it has an entry with the invalid path %.100q", header.Name)
 	}
-	if x.seen[name] && header.Typeflag != tar.TypeDir {
+	continues := header.Typeflag == tar.TypeReg && name == x.last
+	if x.seen[name] && header.Typeflag != tar.TypeDir && !continues {
 		return bad("it has two entries with the path %.100q", name)
 	}
-	if len(x.seen) >= maxEntries {
+	if x.entries++; x.entries > maxEntries { // parts of a file count, too
 		return bad("it has more than %d entries", maxEntries)
 	}
-	x.seen[name] = true
+	x.seen[name], x.last = true, ""
 	switch header.Typeflag {
 	case tar.TypeDir:
 		return x.root.MkdirAll(name, 0o700)
 	case tar.TypeReg:
-		return x.file(name, header.Size, r)
+		x.last = name
+		return x.file(name, continues, header.Size, r)
 	}
 	return bad("%.100q is neither a regular file nor a folder", name)
 }
 
-func (x *extraction) file(name string, size int64, r io.Reader) error {
+func (x *extraction) file(name string, continues bool, size int64, r io.Reader) error {
 	if size > x.left {
 		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the checkpoint is larger than %d bytes, the maximum for an image on this node", x.max)
 	}
@@ -285,7 +295,11 @@ func (x *extraction) file(name string, size int64, r io.Reader) error {
 		}
 		x.seen[strings.SplitN(name, "/", 2)[0]] = true
 	}
-	f, err := x.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if continues {
+		how = os.O_WRONLY | os.O_APPEND
+	}
+	f, err := x.root.OpenFile(name, how, 0o600)
 	if err != nil {
 		return err
 	}

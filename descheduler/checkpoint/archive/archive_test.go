@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -32,12 +31,14 @@ func sample(t *testing.T) ([]byte, map[string]string) {
 	w := NewWriter(&out)
 	err := errors.Join(
 		w.Bytes(Config, []byte("{}")), w.File(Spec, filepath.Join(dir, "spec.dump")), w.Bytes(Status, []byte("{2}")),
-		w.Tree(Checkpoint, filepath.Join(dir, "checkpoint")), w.From(RootfsDiff, 5, strings.NewReader("files and more")), w.Bytes(Log, nil), w.Close())
+		w.Tree(Checkpoint, filepath.Join(dir, "checkpoint"), all), w.From(RootfsDiff, 5, strings.NewReader("files and more")), w.Bytes(Log, nil), w.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes(), files
 }
+
+func all(string) bool { return true }
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
@@ -114,6 +115,17 @@ func TestOneByteTooMuchIsTooMuch(t *testing.T) {
 	}
 }
 
+func TestAFileComesInParts(t *testing.T) {
+	parts := whole(entry{header: tar.Header{Name: "checkpoint/b.img"}, content: "first "}, entry{header: tar.Header{Name: "checkpoint/b.img"}, content: "second"})
+	size, found, err := extract(t, bytes.NewReader(tarOf(t, parts...)), 12)
+	if err != nil || size != 12 || found["checkpoint/b.img"] != "first second" {
+		t.Errorf("%d bytes, %q (%v)", size, found["checkpoint/b.img"], err)
+	}
+	if _, _, err := extract(t, bytes.NewReader(tarOf(t, parts...)), 11); err == nil {
+		t.Error("parts may be larger together than one file may be")
+	}
+}
+
 // entry is an entry that no Writer would write.
 type entry struct {
 	header  tar.Header
@@ -158,7 +170,7 @@ func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 		"a link":                        tarOf(t, whole(entry{header: tar.Header{Name: "checkpoint/l", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}})...),
 		"a hard link":                   tarOf(t, whole(entry{header: tar.Header{Name: "checkpoint/l", Typeflag: tar.TypeLink, Linkname: Config}})...),
 		"a device":                      tarOf(t, whole(entry{header: tar.Header{Name: "checkpoint/d", Typeflag: tar.TypeChar}})...),
-		"a path twice":                  tarOf(t, whole(entry{header: tar.Header{Name: "./checkpoint/a.img"}})...),
+		"a path twice":                  tarOf(t, whole(entry{header: tar.Header{Name: "checkpoint/b.img"}}, entry{header: tar.Header{Name: "./checkpoint/a.img"}})...),
 		"a path that is too long":       tarOf(t, whole(entry{header: tar.Header{Name: "checkpoint/" + strings.Repeat("x", 600)}})...),
 		"much behind the end":           append(tarOf(t, whole()...), make([]byte, 1<<20)...),
 		"a file where a folder must be": tarOf(t, whole()[:3]...),
@@ -222,7 +234,7 @@ func TestWriterRefusesWhatItShouldNotSend(t *testing.T) {
 	if err := w.File(Log, filepath.Join(dir, "link")); err == nil {
 		t.Error("a link was followed")
 	}
-	if err := w.Tree(Checkpoint, dir); err == nil {
+	if err := w.Tree(Checkpoint, dir, all); err == nil {
 		t.Error("a folder with a link was sent")
 	}
 	if err := NewWriter(io.Discard).From(Log, 10, strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -261,10 +273,7 @@ func TestAnArchiveHasAtMostSoManyEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close() //nolint:errcheck // nothing is written to it
-	x := extraction{root: root, seen: map[string]bool{}}
-	for i := range maxEntries - 1 {
-		x.seen[strconv.Itoa(i)] = true
-	}
+	x := extraction{root: root, seen: map[string]bool{}, entries: maxEntries - 1}
 	if err := x.entry(&tar.Header{Name: "the-last", Typeflag: tar.TypeDir}, nil); err != nil {
 		t.Errorf("the last entry that is allowed: %v", err)
 	}

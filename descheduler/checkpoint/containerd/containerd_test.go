@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
 func TestAFolderForTheOldRootIsSearched(t *testing.T) {
@@ -46,18 +44,6 @@ func TestTheProgramThatContainerdStartsIsRead(t *testing.T) {
 	}
 	if _, err := runtimeProgram("no JSON"); err == nil {
 		t.Error("what is no configuration was read")
-	}
-}
-
-func TestComplaintsOfCRIUAreFound(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "dump.log")
-	if got := complaints(file); got != "there is no log" {
-		t.Errorf("without a log: %q", got)
-	}
-	log := "(00.1) pie: 1\n(00.2) Error (criu/sk-inet.c:191): inet: Connected TCP socket\nmore\n"
-	testfile.Write(t, file, log)
-	if got := complaints(file); !strings.Contains(got, "Connected TCP socket") || strings.Contains(got, "pie") {
-		t.Errorf("complaints are %q", got)
 	}
 }
 

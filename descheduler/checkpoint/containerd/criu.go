@@ -1,7 +1,6 @@
 package containerd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/criulog"
 )
 
 const (
@@ -61,7 +61,7 @@ func (c *Client) criu(ctx context.Context, k checkpoint.Container, dir, images, 
 	if err == nil || passing(err) || errors.Is(err, ctx.Err()) {
 		return wrap(err, "dump %s", k)
 	}
-	why := complaints(filepath.Join(work, "dump.log"))
+	why := criulog.Errors(filepath.Join(work, "dump.log"))
 	if stopped {
 		return checkpoint.Fail(v1alpha1.MigrationReasonDumpFailed, "dump %s: CRIU was ended because it had written nothing for %s: %s", k, dumpStall, why)
 	}
@@ -164,23 +164,4 @@ func dumping(proc, dir string) ([]int, error) {
 		}
 	}
 	return found, nil
-}
-
-// complaints returns the errors in a log of CRIU.
-func complaints(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return "there is no log"
-	}
-	defer f.Close()
-	var found []string
-	for lines := bufio.NewScanner(f); lines.Scan() && len(found) < 4; {
-		if line := lines.Text(); strings.Contains(line, "Error") {
-			found = append(found, line)
-		}
-	}
-	if len(found) == 0 {
-		return "its log has no error"
-	}
-	return strings.Join(found, "; ")
 }

@@ -2,10 +2,12 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -130,6 +132,37 @@ func TestAFreezeThatFailsLeavesTheContainerRunning(t *testing.T) {
 		}
 		if got, err := os.ReadFile(filepath.Join(c.HostRoot, "sys/fs/cgroup", order)); err != nil || string(got) != thawed {
 			t.Errorf("%s is %q (%v), want %q", order, got, err, thawed)
+		}
+	}
+}
+
+// TestAnOrderToFreezeIsRepeated with version 1, and from time to time from the beginning.
+func TestAnOrderToFreezeIsRepeated(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "freezer.state") // a pipe, which keeps all that is written
+	if err := unix.Mkfifo(state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written, err := unix.Open(state, unix.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(written) //nolint:errcheck // nothing is lost
+	for _, tc := range []struct {
+		unified bool
+		tries   int
+		want    string
+	}{{false, 1, "FROZEN"}, {false, 49, "FROZEN"}, {false, 50, "THAWEDFROZEN"}, {false, 51, "FROZEN"}, {false, 100, "THAWEDFROZEN"}, {true, 50, ""}} {
+		if err := (freezer{dir: dir, unified: tc.unified}).again(tc.tries); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 100)
+		n, err := unix.Read(written, got)
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			t.Fatal(err)
+		}
+		if string(got[:max(n, 0)]) != tc.want {
+			t.Errorf("after %d tries (version 2: %t) it writes %q, want %q", tc.tries, tc.unified, got[:max(n, 0)], tc.want)
 		}
 	}
 }

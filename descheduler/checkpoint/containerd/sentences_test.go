@@ -213,8 +213,6 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"dump %s: CRIU was ended because it had written nothing for %s: %s", dumpedBy(&host{hangs: hangs}, "", &ticking{FakeClock: clocktesting.NewFakeClock(time.Time{})}), dumped("")},
 		{"dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", dumped("Error: No space left on device\n"), dumped("Error: it has a GPU\n")},
 		{"dump %s: CRIU failed: %s (%v)", dumped("Error: it has a GPU\n"), dumped("Error: No space left on device\n")},
-		{"there is no log", dumped(""), dumped("Warn: nothing\n")},
-		{"its log has no error", dumped("Warn: nothing\n"), dumped("")},
 		{"the dump of %s is missing", archived(""), archived("x")},
 		{"the report of the source's agent does not name the image of the container", able("", true), able("i", true, "i")},
 		{"node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet", able("i", true, "j"), able("i", true, "i")},

@@ -322,18 +322,34 @@ func describe(dir string, k checkpoint.Container, info *containersapi.Container,
 
 // Archive writes what Dump collected.
 func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
+	n, err := readNotes(k, dir)
+	if err != nil {
+		return err
+	}
+	a := archive.NewWriter(w)
+	if err := c.archiveRest(ctx, a, dir, n, nil); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// readNotes reads what Dump noted.
+func readNotes(k checkpoint.Container, dir string) (n notes, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
 	if errors.Is(err, fs.ErrNotExist) {
-		return checkpoint.Fail(v1alpha1.MigrationReasonDumpLost, "the dump of %s is missing", k)
+		return n, checkpoint.Fail(v1alpha1.MigrationReasonDumpLost, "the dump of %s is missing", k)
 	}
-	var n notes
 	if err == nil {
 		err = json.Unmarshal(text, &n)
 	}
 	if err != nil {
-		return fmt.Errorf("read the record of the dump of %s: %w", k, err)
+		return n, fmt.Errorf("read the record of the dump of %s: %w", k, err)
 	}
-	a := archive.NewWriter(w)
+	return n, nil
+}
+
+// archiveRest adds all of a dump but the images that were sent.
+func (c *Client) archiveRest(ctx context.Context, a *archive.Writer, dir string, n notes, sent map[string]int64) error {
 	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
 		if err := a.File(part, filepath.Join(dir, part)); err != nil {
 			return err
@@ -347,10 +363,10 @@ func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string
 	if err := c.archiveChanges(ctx, a, n); err != nil {
 		return err
 	}
-	if err := a.Tree(archive.Checkpoint, filepath.Join(dir, archive.Checkpoint)); err != nil {
-		return err
-	}
-	return a.Close()
+	return a.Tree(archive.Checkpoint, filepath.Join(dir, archive.Checkpoint), func(file string) bool {
+		_, is := sent[file]
+		return !is
+	})
 }
 
 func archiveLog(a *archive.Writer, n notes) error {

@@ -17,6 +17,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // Role is the role of an agent in a migration.
@@ -49,8 +50,7 @@ type Entry struct {
 	Backend v1alpha1.MigrationBackend
 	// Container is the container that moves, for the source.
 	Container checkpoint.Container
-	// NewPod is the name of the pod that gets its state, for the source; empty in entries of older
-	// releases.
+	// NewPod is the name of the pod that gets its state, for the source.
 	NewPod string `json:",omitempty"`
 	// Image is the image that is staged, for the target.
 	Image checkpoint.Image
@@ -61,29 +61,15 @@ type Entry struct {
 	// MemoryBytes and Requirements are those of the source's container.
 	MemoryBytes  int64
 	Requirements string
-	// FreezeNoted means that this agent may have frozen the container.
-	FreezeNoted bool `json:",omitempty"`
-	// KillNoted means that the container is to be killed and must never continue.
-	KillNoted bool `json:",omitempty"`
-	// Dumped means that its complete state is in the work folder.
-	Dumped bool `json:",omitempty"`
-	// Sent means that the target may have all of the state, confirmed or not: from then on the
-	// restored copy may run. It is written before the last bytes are sent.
-	Sent bool `json:",omitempty"`
-	// Shipped means that the target has confirmed it.
-	Shipped bool `json:",omitempty"`
-	// ThawAfter is until when the container may be frozen without being Sent; zero for no limit,
-	// as in entries of older releases that did not record Sent.
+	// Stage is how far the state is moved, and Fate what is decided about the container.
+	Stage terms.Stage `json:",omitempty"`
+	Fate  terms.Fate  `json:",omitempty"`
+	// ThawAfter is until when the container may be frozen without being Sent; zero for no limit.
 	ThawAfter time.Time `json:",omitzero"`
-	// Expired means that ThawAfter has passed and the container continues. It is not frozen again
-	// for this migration.
-	Expired bool `json:",omitempty"`
 	// Reached is the target whose agent answered before the container was frozen, and ReachTries
 	// the number of failed tries.
 	Reached    string `json:",omitempty"`
 	ReachTries int32  `json:",omitempty"`
-	// Removed means that only this entry is left.
-	Removed bool `json:",omitempty"`
 	// FrozenAt and ThawedAt are when it was frozen and thawed.
 	FrozenAt, ThawedAt time.Time
 	// Dump and Ship are their durations, and ShipTries the number of tries.
@@ -92,9 +78,7 @@ type Entry struct {
 	DumpBytes, ShipBytes int64
 	ShipTries            int32
 
-	// Prepared means that the target accepts the archive.
-	Prepared bool `json:",omitempty"`
-	// Staged is set once the image exists.
+	// Staged describes the image of a target at stage Staged.
 	Staged *checkpoint.Staged `json:",omitempty"`
 	// Sum is the checksum of the staged archive.
 	Sum string `json:",omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -25,7 +26,7 @@ func open(t *testing.T, dir string) *Ledger {
 func entry(migration string, role Role) Entry {
 	return Entry{
 		ID: ID{Migration: migration, Node: "node-1", Role: role}, Namespace: "jobs", Name: "move", Since: time.Unix(1000, 5).UTC(), Key: "secret",
-		Container: checkpoint.Container{Pod: "work"}, FreezeNoted: true, FrozenAt: time.Unix(1001, 0).UTC(), Staged: &checkpoint.Staged{Digest: "sha256:1"},
+		Container: checkpoint.Container{Pod: "work"}, Stage: terms.Freezing, FrozenAt: time.Unix(1001, 0).UTC(), Staged: &checkpoint.Staged{Digest: "sha256:1"},
 	}
 }
 
@@ -42,7 +43,7 @@ func TestAnotherProcessRemembers(t *testing.T) {
 	source, target := entry("m1", SourceRole), entry("m1", TargetRole)
 	put(t, first, source)
 	put(t, first, target)
-	source.KillNoted = true
+	source.Fate = terms.Kill
 	put(t, first, source)
 	second := open(t, dir)
 	if got, ok := second.Get(source.ID); !ok || !cmp.Equal(got, source) {
@@ -109,7 +110,7 @@ func TestNamesThatLeadElsewhereAreRefused(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"Migration":"m1","Node":"n","Role":"source","FreezeNoted":true}`))
+	f.Add([]byte(`{"Migration":"m1","Node":"n","Role":"source","Stage":"Freezing"}`))
 	f.Add([]byte(`{"Migration":"../x","Node":"n","Role":"source"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		e, err := parse(text)

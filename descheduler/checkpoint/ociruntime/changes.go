@@ -13,15 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-const (
-	// whiteout is the start of the name of a file that says that another was removed.
-	whiteout = ".wh."
-	// opaque says that everything in its folder was removed.
-	opaque = ".wh..wh..opq"
-	// xattrRecord is the start of the name of a PAX record that holds an extended attribute.
-	xattrRecord = "SCHILY.xattr."
+	"supercargo.dev/supercargo/descheduler/checkpoint/upper"
 )
 
 // changes applies a layer of an image to the root of a container that does not run yet. It never leaves the root, to
@@ -61,10 +54,10 @@ func (c *changes) entry(header *tar.Header, content io.Reader) error {
 	}
 	dir, base := path.Split(name)
 	switch {
-	case base == opaque:
+	case base == upper.Opaque:
 		return c.empty(path.Clean(dir))
-	case strings.HasPrefix(base, whiteout):
-		return c.root.RemoveAll(path.Join(dir, strings.TrimPrefix(base, whiteout))) // an error if that is the root, or above it
+	case strings.HasPrefix(base, upper.Whiteout):
+		return c.root.RemoveAll(path.Join(dir, strings.TrimPrefix(base, upper.Whiteout))) // an error if that is the root, or above it
 	}
 	if dir != "" {
 		if err := c.root.MkdirAll(path.Clean(dir), 0o755); err != nil {
@@ -191,7 +184,7 @@ func (c *changes) describe(header *tar.Header, name string) error {
 func (c *changes) attributes(header *tar.Header, name string) error {
 	var f *os.File
 	for record, value := range header.PAXRecords {
-		attribute, ok := strings.CutPrefix(record, xattrRecord)
+		attribute, ok := strings.CutPrefix(record, upper.XattrRecord)
 		if !ok {
 			continue
 		}

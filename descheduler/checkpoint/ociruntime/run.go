@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"supercargo.dev/supercargo/descheduler/checkpoint/criulog"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 )
 
@@ -28,8 +28,6 @@ const (
 	restoredMark = "supercargo-restored"
 	// defaultRoot is where runc keeps its state without the flag --root.
 	defaultRoot = "/run/runc"
-	// maxComplaints bounds the lines of CRIU's log in an error.
-	maxComplaints = 4
 )
 
 // Config says where the program finds what it needs.
@@ -114,7 +112,7 @@ func (c Config) restore(ctx context.Context, call Call, b bundle) error {
 		return err
 	}
 	if err := c.runc(call.restore(answer.Images, work)); err != nil {
-		return fmt.Errorf("%w: %s", err, complaints(filepath.Join(work, "restore.log")))
+		return fmt.Errorf("%w: %s", err, criulog.Errors(filepath.Join(work, "restore.log")))
 	}
 	err = c.runc(call.on("pause"))
 	if err == nil {
@@ -231,25 +229,6 @@ func continueLog(earlier, log string) error {
 		return fmt.Errorf("copy the earlier output: %w", err)
 	}
 	return nil
-}
-
-// complaints returns the errors in a log of CRIU.
-func complaints(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return "CRIU has not written a log"
-	}
-	defer f.Close()
-	var found []string
-	for lines := bufio.NewScanner(f); lines.Scan() && len(found) < maxComplaints; {
-		if strings.Contains(lines.Text(), "Error") {
-			found = append(found, lines.Text())
-		}
-	}
-	if len(found) == 0 {
-		return "the log of CRIU has no error"
-	}
-	return strings.Join(found, "; ")
 }
 
 // pause waits for a duration, or until ctx ends.

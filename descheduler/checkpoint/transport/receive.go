@@ -17,7 +17,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/go-logr/logr"
-	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -183,12 +182,12 @@ func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
 	wire := &patient{ReadCloser: request.Body, connection: http.NewResponseController(w), stalled: r.Stalled, until: s.Until}
 	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
-	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
+	unpacked, err := newUnpacker(limited)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("set up decompression: %w", err)
+		return Receipt{}, err
 	}
-	defer decompressed.Close()
-	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
+	defer unpacked.Close()
+	body := &verified{r: unpacked, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
 	receipt, err := r.Take(request.Context(), s, body)
 	var wireLarge *http.MaxBytesError
 	switch {

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -24,12 +22,10 @@ import (
 const (
 	// sumTrailer is the trailer with the checksum of the uncompressed body.
 	sumTrailer = "Checkpoint-Sum"
-	// pathPrefix comes before the UID of the Migration.
-	pathPrefix = "/v1/checkpoints/"
+	// pathPrefix comes before the UID of the Migration. Its version is that of the format of the body.
+	pathPrefix = "/v2/checkpoints/"
 	// maxAnswer bounds a response, in bytes.
 	maxAnswer = 4 << 10
-	// windowBytes is the window of zstd, and so the memory that both sides need.
-	windowBytes = 256 << 10
 	// pipeBytes is the size of the send buffer.
 	pipeBytes = 128 << 10
 )
@@ -108,10 +104,9 @@ func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	response, err := wire.RoundTrip(request)
 	if err == nil {
 		defer response.Body.Close()
-		if response.StatusCode == http.StatusNotFound {
-			return nil // its certificate is right; older releases have no other response
+		if _, err = read(response); response.StatusCode == http.StatusNotFound {
+			err = errors.New("it has another version of the node agent: wait until all nodes have the same")
 		}
-		_, err = read(response)
 	} else if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -245,25 +240,6 @@ func (s Sender) watch(wrote *atomic.Int64, stop context.CancelCauseFunc) func() 
 		}
 	}()
 	return func() { close(ended) }
-}
-
-// pack compresses what is written, and returns the checksum of the uncompressed data.
-func pack(w io.Writer, write func(io.Writer) error) (string, error) {
-	buffered := bufio.NewWriterSize(w, pipeBytes)
-	compressed, err := zstd.NewWriter(buffered, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes), zstd.WithEncoderCRC(false)) // the body has a checksum
-	if err != nil {
-		return "", fmt.Errorf("set up compression: %w", err)
-	}
-	sum := xxhash.New()
-	err = write(io.MultiWriter(sum, compressed))
-	if closed := compressed.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = buffered.Flush()
-	}
-	return sumOf(sum), err
 }
 
 // sumOf formats a checksum. It detects errors in memory or on a disk. Only the peer can tamper

@@ -97,6 +97,28 @@ func (b *bench) listen() {
 	})
 }
 
+// TestAnAgentOfAnotherVersionIsFoundBeforeAnythingIsSent has a target that knows another path.
+func TestAnAgentOfAnotherVersionIsFoundBeforeAnythingIsSent(t *testing.T) {
+	b := newBench(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.address = listener.Addr().String()
+	other := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: patience}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- other.Serve(tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: b.receiver.config}))
+	}()
+	if err := b.reach(); err == nil || !strings.Contains(err.Error(), "another version of the node agent") {
+		t.Errorf("reaching it ends with %v", err)
+	}
+	_ = other.Close() // of the error, the next line tells
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
 func (b *bench) send(content []byte) (Sent, error) {
 	return b.sender.Send(b.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
 		func(w io.Writer) error { _, err := w.Write(content); return err })
@@ -364,13 +386,13 @@ func TestAlteredBodiesAreRefused(t *testing.T) {
 		sum  string
 		code int
 	}{
-		"as it was sent":          {packed.Bytes(), sum, http.StatusOK},
-		"another checksum":        {packed.Bytes(), "xxh64:" + strings.Repeat("0", 16), http.StatusConflict},
-		"no checksum":             {packed.Bytes(), "", http.StatusConflict},
-		"a bit that was turned":   {flipped, sum, http.StatusConflict},
-		"a body that is cut":      {packed.Bytes()[:packed.Len()/2], sum, http.StatusConflict},
-		"a body that is not zstd": {content, sum, http.StatusConflict},
-		"no body":                 {nil, sum, http.StatusConflict},
+		"as it was sent":            {packed.Bytes(), sum, http.StatusOK},
+		"another checksum":          {packed.Bytes(), "xxh64:" + strings.Repeat("0", 16), http.StatusConflict},
+		"no checksum":               {packed.Bytes(), "", http.StatusConflict},
+		"a bit that was turned":     {flipped, sum, http.StatusConflict},
+		"a body that is cut":        {packed.Bytes()[:packed.Len()/2], sum, http.StatusConflict},
+		"a body that is not packed": {content, sum, http.StatusConflict},
+		"no body":                   {nil, sum, http.StatusConflict},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -25,10 +25,12 @@ import (
 var ErrUnsupported = errors.New("the upper folder of overlayfs cannot be archived")
 
 const (
-	whiteout = ".wh."
-	opaque   = ".wh..wh..opq"
-	// xattrRecord is the start of the name of a PAX record that holds an extended attribute.
-	xattrRecord = "SCHILY.xattr."
+	// Whiteout is the start of the name of a file in a layer that says that another was removed.
+	Whiteout = ".wh."
+	// Opaque is the name of a file in a layer that says that everything in its folder was removed.
+	Opaque = ".wh..wh..opq"
+	// XattrRecord is the start of the name of a PAX record that holds an extended attribute.
+	XattrRecord = "SCHILY.xattr."
 )
 
 // Size returns the size of the archive in bytes. It reads no content of files.
@@ -129,8 +131,8 @@ func (a *archiver) add(name string) error {
 	stat := info.Sys().(*syscall.Stat_t)
 	switch base := path.Base(name); {
 	case info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == 0:
-		return a.tar.WriteHeader(&tar.Header{Name: path.Join(path.Dir(name), whiteout+base), Typeflag: tar.TypeReg})
-	case strings.HasPrefix(base, whiteout):
+		return a.tar.WriteHeader(&tar.Header{Name: path.Join(path.Dir(name), Whiteout+base), Typeflag: tar.TypeReg})
+	case strings.HasPrefix(base, Whiteout):
 		return fmt.Errorf("%w: a file is named %.200q", ErrUnsupported, name)
 	case info.Mode()&fs.ModeSocket != 0:
 		return nil // a tar cannot hold it, and CRIU makes those that are open
@@ -151,7 +153,7 @@ func (a *archiver) add(name string) error {
 		return a.content(a.tar, a.root, name, header.Size)
 	case tar.TypeDir:
 		if hidden {
-			if err := a.tar.WriteHeader(&tar.Header{Name: path.Join(name, opaque), Typeflag: tar.TypeReg}); err != nil {
+			if err := a.tar.WriteHeader(&tar.Header{Name: path.Join(name, Opaque), Typeflag: tar.TypeReg}); err != nil {
 				return err
 			}
 		}
@@ -217,7 +219,7 @@ func (a *archiver) attributes(header *tar.Header, name string) (hidden bool, err
 			if header.PAXRecords == nil {
 				header.PAXRecords = map[string]string{}
 			}
-			header.PAXRecords[xattrRecord+attribute] = value
+			header.PAXRecords[XattrRecord+attribute] = value
 		}
 	}
 	return hidden, nil

@@ -71,10 +71,7 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 }
 
 // everFrozen reports whether the container may have been frozen.
-func everFrozen(m *v1alpha1.Migration) bool {
-	c := condition(&m.Status, v1alpha1.MigrationReserved)
-	return c != nil && c.Status == yes
-}
+func everFrozen(m *v1alpha1.Migration) bool { return m.Status.Commit != "" }
 
 // backEnd ends a migration that was rolled back.
 func (c Config) backEnd(o Observation, s *status, now time.Time) Step {

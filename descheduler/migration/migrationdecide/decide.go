@@ -115,7 +115,7 @@ func FlightOf(m *v1alpha1.Migration) *Flight {
 	}
 	f := &Flight{
 		Namespace: m.Namespace, Name: m.Namespace + "/" + m.Name, PodUID: m.Status.Plan.PodUID, Source: m.Status.Plan.SourceNode,
-		StartedAt: m.Status.Plan.StartedAt.Time, Stuck: stuckAt(&m.Status) != nil,
+		StartedAt: m.Status.Plan.StartedAt.Time, Stuck: m.Status.HeldBy != "",
 	}
 	if r := m.Status.Reservation; r != nil && m.Status.Order != v1alpha1.OrderPrepare {
 		f.Target = r.Node
@@ -207,7 +207,7 @@ func Back(m *v1alpha1.Migration) bool { return m.Status.Phase == v1alpha1.Migrat
 
 // HandingOver reports whether a migration can no longer be rolled back.
 func HandingOver(m *v1alpha1.Migration) bool {
-	return condition(&m.Status, v1alpha1.MigrationHandedOver) != nil
+	return m.Status.Commit == v1alpha1.CommitHandedOver
 }
 
 // restored returns the new pod; nil if there is none, or if another pod has its name. A pod that has lost its label, to a

@@ -103,7 +103,7 @@ func DependsOnOthers(m *v1alpha1.Migration) bool {
 // Such a step depends on the others in flight.
 func ChangesFlights(m *v1alpha1.Migration, step Step) bool {
 	return step.Do == WriteStatus && DependsOnOthers(m) && !Ended(&v1alpha1.Migration{Status: *step.Status}) &&
-		(m.Status.Plan == nil && step.Status.Plan != nil || m.Status.Order != step.Status.Order || condition(step.Status, v1alpha1.MigrationHandedOver) != nil)
+		(m.Status.Plan == nil && step.Status.Plan != nil || m.Status.Order != step.Status.Order || m.Status.Commit != step.Status.Commit)
 }
 
 // Surplus returns the finished migrations of a namespace that exceed the limit: all but the most

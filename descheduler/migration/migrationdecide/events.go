@@ -29,14 +29,12 @@ func EventsOf(before, after *v1alpha1.MigrationStatus) (all []Event) {
 			add(corev1.EventTypeNormal, on.reason, on.action, c.Message)
 		}
 	}
-	if c := stuckAt(after); c != nil {
-		if was := stuckAt(before); was == nil || was.Type != c.Type || was.Reason != c.Reason {
-			action := v1alpha1.ActionRollBack
-			if c.Type == v1alpha1.MigrationHandedOver {
-				action = v1alpha1.ActionHandOver
-			}
-			add(corev1.EventTypeWarning, c.Reason, action, c.Message)
+	if c := heldAt(after); c != nil && after.HeldBy != before.HeldBy {
+		action := v1alpha1.ActionRollBack
+		if after.Commit == v1alpha1.CommitHandedOver {
+			action = v1alpha1.ActionHandOver
 		}
+		add(corev1.EventTypeWarning, c.Reason, action, c.Message)
 	}
 	if after.Phase == v1alpha1.MigrationRollingBack && before.Phase != after.Phase {
 		c := condition(after, v1alpha1.MigrationFinished)

@@ -95,7 +95,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		return s.writeOr(m, "wait: "+why, earlier(until, now.Add(budgetPatience)))
 	}
 	s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+reservation.Node+" has room, and both nodes are prepared", now)
-	s.Order = v1alpha1.OrderFreeze
+	s.Order, s.Commit = v1alpha1.OrderFreeze, v1alpha1.CommitFrozen
 	s.Phase = v1alpha1.MigrationMoving
 	return s.write("both nodes are prepared: freeze the container")
 }
@@ -206,13 +206,13 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.setProgress(o, now)
-	s.endHold(now)
+	s.endHold(o, now)
 	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
 		s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+s.Reservation.Node+" has room", now)
 	} else {
 		s.setVerified(o, now)
 	}
-	s.Phase = v1alpha1.MigrationHandingOver
+	s.Phase, s.Commit = v1alpha1.MigrationHandingOver, v1alpha1.CommitHandedOver
 	s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonInProgress, "the new pod is replacing the old one; this cannot be rolled back", now)
 	return s.write("the new pod can take over")
 }

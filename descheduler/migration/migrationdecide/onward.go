@@ -35,18 +35,18 @@ func (c Config) onward(o Observation, now time.Time) Step {
 	}
 	m, r := o.Migration, o.restored()
 	held := o.heldFromHandOver(now)
-	if held.kind == "" && (verified(r, m.Status.Plan) || o.hurries(now)) {
+	if held.by == "" && (verified(r, m.Status.Plan) || o.hurries(now)) {
 		return startHandOver(o, now)
 	}
 	s := copyStatus(m)
 	s.setProgress(o, now)
 	s.Phase = v1alpha1.MigrationVerifying
-	if held.kind == "" {
-		s.endHold(now)
+	if held.by == "" {
+		s.endHold(o, now)
 	}
 	s.setHold(held, now)
 	var until time.Time
-	if held.kind == "" { // otherwise only a change can help
+	if held.by == "" { // otherwise only a change can help
 		until = m.Status.Plan.DeadlineAt.Time
 	}
 	return waitFrozen(o, s, "wait for the new pod to be ready", until, now)
@@ -80,11 +80,11 @@ func (o *Observation) heldFromHandOver(now time.Time) hold {
 	switch {
 	case hasSucceeded(r):
 	case !movable.Ready(node):
-		return hold{kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
+		return hold{by: v1alpha1.HoldNewPod, kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
 			message: "the new pod has run, and its node " + node.Name + " is not ready: " +
 				"the old pod stays frozen until the node is ready again, is removed, or has the taint node.kubernetes.io/out-of-service"}
 	case o.hurries(now) && ownedByReplicaSet(m.Status.Plan.Owner) && !isReady(r):
-		return hold{kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
+		return hold{by: v1alpha1.HoldNewPod, kind: v1alpha1.MigrationFrozen, value: yes, reason: v1alpha1.MigrationReasonWaitingForNewPod,
 			message: "the new pod runs on node " + node.Name + " and is not ready, so its ReplicaSet would delete it: " +
 				"the old pod stays frozen until the new pod is ready or is deleted"}
 	}

@@ -66,7 +66,7 @@ func TestOnceTheNewPodHasRunThereIsOnlyTheWayForward(t *testing.T) {
 				got = "goes back: " + condition(&w.m.Status, v1alpha1.MigrationFinished).Reason
 			case step.Do == WriteStatus:
 				got = hands
-			case stuckAt(&w.m.Status) != nil:
+			case heldAt(&w.m.Status) != nil:
 				got = holds
 			}
 			if got != tc.want {
@@ -85,13 +85,13 @@ func TestAHoldEndsWhenTheNodeOfTheNewPodIsBack(t *testing.T) {
 	w.unready()
 	w.cutOff(nodeB)
 	w.untilItWaits()
-	if stuckAt(&w.m.Status) == nil {
+	if heldAt(&w.m.Status) == nil {
 		t.Fatalf("it is not held: %+v", w.m.Status.Conditions)
 	}
 	w.reconnect()
 	w.m.Status.Plan.DeadlineAt = metav1.NewTime(w.now.Add(time.Hour))
 	w.apply(w.decide(), w.m.ResourceVersion)
-	if c := condition(&w.m.Status, v1alpha1.MigrationFrozen); stuckAt(&w.m.Status) != nil || c.Status != yes || c.Reason != v1alpha1.MigrationReasonFrozen {
+	if c := condition(&w.m.Status, v1alpha1.MigrationFrozen); heldAt(&w.m.Status) != nil || c.Status != yes || c.Reason != v1alpha1.MigrationReasonFrozen {
 		t.Errorf("it is still held: %+v", c)
 	}
 }

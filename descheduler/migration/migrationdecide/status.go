@@ -34,6 +34,7 @@ type status struct {
 func copyStatus(m *v1alpha1.Migration) *status {
 	s := &status{m.Status.DeepCopy(), m.Generation}
 	s.ObservedGeneration = m.Generation
+	s.HeldBy = "" // unless setHold finds that it still is
 	return s
 }
 
@@ -48,9 +49,10 @@ func (s *status) set(kind string, value metav1.ConditionStatus, reason, message 
 	})
 }
 
-// setHold sets the condition of a hold, if there is something to report, and returns when to decide again.
+// setHold sets what a migration waits for, if there is something to report, and returns when to decide again.
 func (s *status) setHold(h hold, now time.Time) time.Time {
-	if h.kind != "" {
+	if h.by != "" {
+		s.HeldBy = h.by
 		s.set(h.kind, h.value, h.reason, h.message, now)
 	}
 	return h.until
@@ -90,7 +92,7 @@ func (s *status) setProgress(o Observation, now time.Time) {
 		s.set(v1alpha1.MigrationFrozen, no, v1alpha1.MigrationReasonThawed, "the container was frozen for "+m.FrozenSeconds+" s", now)
 		return
 	}
-	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == v1alpha1.MigrationReasonFrozen {
+	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && o.Migration.Status.HeldBy == "" {
 		s.setFrozen(now)
 	}
 	if staged(o) {
@@ -109,9 +111,8 @@ func (s *status) setFrozen(now time.Time) {
 }
 
 // endHold sets the condition back for a migration that waits for the new pod no longer.
-func (s *status) endHold(now time.Time) {
-	c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen)
-	if c != nil && c.Reason == v1alpha1.MigrationReasonWaitingForNewPod && s.Source != nil && s.Source.FrozenAt != nil {
+func (s *status) endHold(o Observation, now time.Time) {
+	if o.Migration.Status.HeldBy != "" && s.Source != nil && s.Source.FrozenAt != nil {
 		s.setFrozen(now)
 	}
 }

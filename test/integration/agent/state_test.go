@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -74,7 +73,7 @@ func TestKillThatWasMissedIsMadeUpForOnClean(t *testing.T) {
 	m := b.shipped(pod)
 	b.stop()
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
-		s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now()}}
+		s.Commit = v1alpha1.CommitHandedOver
 		s.Order = v1alpha1.OrderClean
 	})
 	b.start()

@@ -39,8 +39,7 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 	}
 	// An attacker who writes the status may also claim that every step except the kill is done.
 	b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
-		s.Order = v1alpha1.OrderKill
-		s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
+		s.Order, s.Commit = v1alpha1.OrderKill, v1alpha1.CommitHandedOver
 	}), v1alpha1.SourceKilled)
 	b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
 		s.Order = v1alpha1.OrderFreeze
