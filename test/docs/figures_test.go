@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ func named(t *testing.T, name string) page {
 var figure = regexp.MustCompile(`\d[\d,.]*\s(?:%|s|ms|minutes|MB)\b|\d[\d,.]*\s%`)
 
 // comparison matches the sentence of the README about Karpenter, whose figures are computed from a table.
-var comparison = regexp.MustCompile(`(?s)machines cost between .* on a steady load`)
+var comparison = regexp.MustCompile(`(?s)machines cost .* on a steady load`)
 
 // TestFiguresOfTheREADMEAreThoseOfTheBenchmarks looks for each figure with a unit in the page with all measurements.
 func TestFiguresOfTheREADMEAreThoseOfTheBenchmarks(t *testing.T) {
@@ -66,28 +67,48 @@ func liveFigures(p page) map[string]map[string]live {
 	return runs
 }
 
+// better returns the figures of the policy of Karpenter with which machines cost less.
+func better(run map[string]live) live {
+	least := live{dollarsPerHour: math.Inf(1)}
+	for name, of := range run {
+		if strings.HasPrefix(name, "karpenter") && of.dollarsPerHour < least.dollarsPerHour {
+			least = of
+		}
+	}
+	return least
+}
+
+// savings says between which bounds these costs are less than others, as shares of them.
+func savings(shares []float64) string {
+	least, most := 100*(1-slices.Max(shares)), 100*(1-slices.Min(shares))
+	if least < 0 {
+		return fmt.Sprintf("between %.0f %% less and %.0f %% more", most, -least)
+	}
+	return fmt.Sprintf("%.0f to %.0f %% less", least, most)
+}
+
 // TestTheREADMEComparesWithKarpenterAsTheFiguresDo computes the ranges of its sentence from the table of the live
-// comparison: Supercargo's dollars per hour and mean waits over those of Karpenter's default policy.
+// comparison: Supercargo's dollars per hour and mean waits over those of Karpenter's better policy.
 func TestTheREADMEComparesWithKarpenterAsTheFiguresDo(t *testing.T) {
 	runs := liveFigures(named(t, "docs/autoscalers.md"))
 	var costs, waits []float64
 	for _, run := range runs {
-		ours, theirs := run["supercargo"], run["karpenter"]
+		ours, theirs := run["supercargo"], better(run)
 		costs = append(costs, ours.dollarsPerHour/theirs.dollarsPerHour)
 		waits = append(waits, ours.wait/theirs.wait)
 	}
 	if len(costs) < 5 {
 		t.Fatalf("found only the runs %q", slices.Sorted(maps.Keys(runs)))
 	}
-	want := fmt.Sprintf("machines cost between %.0f %% less and %.0f %% more while pods arrived, and pods waited between %.0f %% less and %.1f times as long",
-		100*(1-slices.Min(costs)), 100*(slices.Max(costs)-1), 100*(1-slices.Min(waits)), slices.Max(waits))
-	if text := strings.Join(strings.Fields(named(t, "README.md").text), " "); !strings.Contains(text, want) {
-		t.Errorf("the README does not say %q", want)
-	}
 	steady := runs["htas-stable 8"]
-	want = fmt.Sprintf("on a steady load, they cost %.0f %% less, and pods waited %.1f times as long",
-		100*(1-steady["supercargo"].dollarsPerHour/steady["karpenter"].dollarsPerHour), steady["supercargo"].wait/steady["karpenter"].wait)
-	if text := strings.Join(strings.Fields(named(t, "README.md").text), " "); !strings.Contains(text, want) {
-		t.Errorf("the README does not say %q", want)
+	ours, theirs := steady["supercargo"], better(steady)
+	text := strings.Join(strings.Fields(named(t, "README.md").text), " ")
+	for _, want := range []string{
+		fmt.Sprintf("machines cost %s than with its better policy while pods arrived, and pods waited %.1f to %.1f times as long", savings(costs), slices.Min(waits), slices.Max(waits)),
+		fmt.Sprintf("on a steady load, they cost %.0f %% less, and pods waited %.1f times as long", 100*(1-ours.dollarsPerHour/theirs.dollarsPerHour), ours.wait/theirs.wait),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the README does not say %q", want)
+		}
 	}
 }

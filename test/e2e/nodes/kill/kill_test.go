@@ -158,6 +158,12 @@ func (w *town) killAt(point killPoint, result *came) {
 	if target == source {
 		target = w.fleet.Nodes[1]
 	}
+	at := place{w, source, target}
+	if point.part.before != nil {
+		if err := point.part.before(w.Context(), at); err != nil {
+			w.Fatal(err)
+		}
+	}
 	m := w.Move(pod.Name)
 	w.Until(m, "reaches "+steps[point.step].name, func(m *v1alpha1.Migration) error {
 		if !steps[point.step].is(m.Status) && !moves.Ended(m) && !passed(point.step, m.Status) {
@@ -165,7 +171,6 @@ func (w *town) killAt(point killPoint, result *came) {
 		}
 		return nil
 	})
-	at := place{w, source, target}
 	if err := point.part.kill(w.Context(), at); err != nil {
 		w.Fatal(err)
 	}

@@ -61,7 +61,9 @@ const (
 type part struct {
 	name        string
 	kill, again func(context.Context, place) error
-	ends        ending
+	// before is called before the migration begins; nil for nothing.
+	before func(context.Context, place) error
+	ends   ending
 	// canEndTheSource: by mistake, the kubelet of the source could kill or start a container again.
 	canEndTheSource bool
 	// holds: without it, a frozen container stays frozen.
@@ -151,9 +153,24 @@ var parts = []part{
 			return shell(ctx, at.source, "rm -f %s/full", workDir(at.source))
 		},
 	},
+	{
+		name: "disk of the target", // one of its own for checkpoints, since the nodes share that of the machine
+		before: func(ctx context.Context, at place) error {
+			return shell(ctx, at.target, "mkdir -p %[1]s && { mountpoint -q %[1]s || mount -t tmpfs -o size=256m none %[1]s; }", stagingDir(at.target))
+		},
+		kill: func(ctx context.Context, at place) error {
+			return shell(ctx, at.target, "fallocate -l $(df --output=avail -B1 %[1]s | tail -n 1) %[1]s/full || true", stagingDir(at.target))
+		},
+		again: func(ctx context.Context, at place) error {
+			return shell(ctx, at.target, "rm -f %s/full", stagingDir(at.target))
+		},
+	},
 }
 
 func workDir(node *cluster.Node) string { return filepath.Join(node.Dir, "agent-work") }
+
+// stagingDir is where the agent of a node keeps the checkpoints that arrive.
+func stagingDir(node *cluster.Node) string { return filepath.Join(node.Dir, "agent", "staged") }
 
 // boot starts a machine that has lost power.
 func boot(ctx context.Context, at place, node *cluster.Node) error {
