@@ -94,7 +94,7 @@ func extracted(t rapid.TB, tar io.Reader, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // nothing is written to it
 	if _, err := archive.Extract(tar, root, 1<<30); err != nil {
 		t.Fatal(err)
 	}
