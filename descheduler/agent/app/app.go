@@ -101,8 +101,12 @@ func (o *Options) keepOthersOut() error {
 	return nil
 }
 
-// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none. What is in it is not
-// swapped, unless the kernel is older than 6.4.
+// workOptions are the options of the tmpfs for dumps, of which the kernel may not know all. What is in it is never swapped, which
+// needs kernel 6.4. With huge pages a dump is written several times as fast; CRIU writes some tens of small files, each of
+// which then takes 2 MiB until the kernel needs the memory.
+var workOptions = []string{",noswap,huge=always", ",noswap", ",huge=always", ""}
+
+// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none.
 func mountWork(dir string, size int64) error {
 	if size == 0 {
 		return nil
@@ -113,9 +117,10 @@ func mountWork(dir string, size int64) error {
 	}
 	const flags = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	options := "mode=0700,size=" + strconv.FormatInt(size, 10)
-	err = syscall.Mount("supercargo", dir, "tmpfs", flags, options+",noswap")
-	if errors.Is(err, syscall.EINVAL) { // an older kernel
-		err = syscall.Mount("supercargo", dir, "tmpfs", flags, options)
+	for _, more := range workOptions {
+		if err = syscall.Mount("supercargo", dir, "tmpfs", flags, options+more); !errors.Is(err, syscall.EINVAL) {
+			break
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("mount a tmpfs at %s: %w: run as root, or mount one there and set --work-size=", dir, err)
