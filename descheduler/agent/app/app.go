@@ -101,12 +101,8 @@ func (o *Options) keepOthersOut() error {
 	return nil
 }
 
-// workOptions are the options of the tmpfs for dumps, of which the kernel may not know all. What is in it is never swapped, which
-// needs kernel 6.4. With huge pages a dump is written several times as fast; CRIU writes some tens of small files, each of
-// which then takes 2 MiB until the kernel needs the memory.
-var workOptions = []string{",noswap,huge=always", ",noswap", ",huge=always", ""}
-
-// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none.
+// mountWork mounts a tmpfs of size bytes at dir, unless one is mounted there. Size 0 mounts none. What is in it is not
+// swapped, unless the kernel is older than 6.4.
 func mountWork(dir string, size int64) error {
 	if size == 0 {
 		return nil
@@ -117,10 +113,9 @@ func mountWork(dir string, size int64) error {
 	}
 	const flags = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	options := "mode=0700,size=" + strconv.FormatInt(size, 10)
-	for _, more := range workOptions {
-		if err = syscall.Mount("supercargo", dir, "tmpfs", flags, options+more); !errors.Is(err, syscall.EINVAL) {
-			break
-		}
+	err = syscall.Mount("supercargo", dir, "tmpfs", flags, options+",noswap")
+	if errors.Is(err, syscall.EINVAL) { // an older kernel
+		err = syscall.Mount("supercargo", dir, "tmpfs", flags, options)
 	}
 	if err != nil {
 		return fmt.Errorf("mount a tmpfs at %s: %w: run as root, or mount one there and set --work-size=", dir, err)
