@@ -148,7 +148,7 @@ func (w *wire) put(body io.Reader, sum string) int {
 	if err != nil {
 		w.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodPut, "https://"+w.m.Status.Target.Address+"/v1/checkpoints/"+string(w.m.UID), body)
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPut, "https://"+w.m.Status.Target.Address+"/v2/checkpoints/"+string(w.m.UID), body)
 	if err != nil {
 		w.Fatal(err)
 	}
