@@ -399,7 +399,7 @@ type SourceReport struct {
 	// +optional
 	ShipSeconds string `json:"shipSeconds,omitempty"`
 
-	// shipBytes is the number of bytes sent over the network, compressed.
+	// shipBytes is the number of bytes sent over the network after the freeze, compressed.
 	// +optional
 	ShipBytes int64 `json:"shipBytes,omitempty"`
 
@@ -506,7 +506,7 @@ type MigrationMeasured struct {
 	// +optional
 	CheckpointBytes int64 `json:"checkpointBytes,omitempty"`
 
-	// shippedBytes is the number of bytes sent over the network, compressed.
+	// shippedBytes is the number of bytes sent over the network after the freeze, compressed.
 	// +optional
 	ShippedBytes int64 `json:"shippedBytes,omitempty"`
 }

@@ -215,7 +215,7 @@ func writeMeasured(b *strings.Builder, t *v1alpha1.MigrationMeasured) {
 		fmt.Fprintf(b, " The checkpoint had %d bytes.", t.CheckpointBytes)
 	}
 	if t.ShippedBytes > 0 {
-		fmt.Fprintf(b, " Sent over the network, compressed: %d bytes.", t.ShippedBytes)
+		fmt.Fprintf(b, " Sent over the network after the freeze, compressed: %d bytes.", t.ShippedBytes)
 	}
 	b.WriteString("\n")
 }

@@ -251,7 +251,7 @@ func aboutMigrations(t *testing.T) []sentences.Case {
 		{"No copy ran for %s s. ", measured(v1alpha1.MigrationMeasured{FrozenSeconds: "1.5"}), frozen},
 		{"Measured: dump %s s, ship %s s, restore %s s; %s s in all.", frozen, moves},
 		{" The checkpoint had %d bytes.", measured(v1alpha1.MigrationMeasured{CheckpointBytes: 1}), frozen},
-		{" Sent over the network, compressed: %d bytes.", measured(v1alpha1.MigrationMeasured{ShippedBytes: 1}), frozen},
+		{" Sent over the network after the freeze, compressed: %d bytes.", measured(v1alpha1.MigrationMeasured{ShippedBytes: 1}), frozen},
 		{"\nThe agent of node %s: %s since %s%s. %s\n", migration(planned, source(1)), moves},
 		{"; the container used %d bytes of memory", migration(planned, source(1)), migration(planned, source(0))},
 		{"The agent of node %s: %s since %s. %s\n", migration(planned, target), moves},

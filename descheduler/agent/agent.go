@@ -8,7 +8,7 @@
 // Long actions run in the background, and are cancelled when the order changes.
 //
 // Files: watch.go selects the Migrations, work.go observes and decides, source.go and target.go
-// act, give.go answers the container runtime, report.go writes the status, node.go annotates the node with its capability, sweep.go
+// act, presend.go and keep.go send and keep memory before the freeze, give.go answers the container runtime, report.go writes the status, node.go annotates the node with its capability, sweep.go
 // removes leftovers, and serve.go serves metrics and health.
 package agent
 
@@ -77,6 +77,8 @@ type Config struct {
 	FreeMemory func() (int64, error)
 	// RestoreFolder is the folder that the agent shares with the container runtime; empty for none.
 	RestoreFolder restoreapi.Folder
+	// PresendAbove is the memory, in bytes, from which on that of a container is sent before it is frozen too; 0 for never.
+	PresendAbove int64
 	// ListenAddress is the host:port to receive checkpoints on; port 0 is any free port.
 	ListenAddress string
 	// AdvertiseHost is the host at which other nodes reach ListenAddress. The default is the
@@ -211,6 +213,8 @@ type Agent struct {
 	failures map[ledger.ID]*checkpoint.Failure // not reported yet
 	crowded  map[types.NamespacedName]bool     // waiting for room for another frozen container
 	arrived  map[ledger.ID]int64               // bytes received of checkpoints that are not staged yet
+	early    map[ledger.ID]*transport.Early    // of sources: what the targets have of containers that run, or are frozen
+	kept     map[ledger.ID]*kept               // of targets: pages that came before their checkpoints
 	freezing sync.Mutex                        // held while the limit is checked and a freeze is noted
 	rooming  sync.Mutex                        // held while the room of the work folder is checked and a dump's size is noted
 	running  sync.WaitGroup                    // jobs
@@ -240,6 +244,9 @@ func assemble(c Config, api client.WithWatch) (*Agent, error) {
 	if err := os.MkdirAll(c.WorkDir, 0o700); err != nil {
 		return nil, fmt.Errorf("set up the agent: create the work folder: %w", err)
 	}
+	if err := removeUnnamed(c.StateDir); err != nil {
+		return nil, fmt.Errorf("set up the agent: %w", err)
+	}
 	memory, err := ledger.Open(filepath.Join(c.StateDir, "ledger"))
 	if err != nil {
 		return nil, fmt.Errorf("set up the agent: %w", err)
@@ -247,7 +254,7 @@ func assemble(c Config, api client.WithWatch) (*Agent, error) {
 	a := &Agent{
 		Config: c, api: api, ledger: memory, metrics: newMetrics(),
 		jobs: map[ledger.ID]*job{}, failures: map[ledger.ID]*checkpoint.Failure{}, crowded: map[types.NamespacedName]bool{},
-		arrived: map[ledger.ID]int64{},
+		arrived: map[ledger.ID]int64{}, early: map[ledger.ID]*transport.Early{}, kept: map[ledger.ID]*kept{},
 	}
 	a.health = newHealth(c.Clock, c.Resync, c.Runtime)
 	a.nodes = &nodes{agent: a, known: map[string]*corev1.Node{}}
@@ -332,7 +339,7 @@ func (a *Agent) receiver(listener net.Listener) (*transport.Receiver, error) {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second),
 		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: a.Clock})
 	return &transport.Receiver{
-		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
+		Clock: a.Clock, Session: a.session, Take: a.take, Keep: a.keep, Early: a.earlyPages, Stalled: a.Limits.Stalled, Log: a.Log,
 		// Incompressible data grows by less than this.
 		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
 		// The archive has headers besides its files.

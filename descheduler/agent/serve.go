@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -31,11 +32,11 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		phase: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "supercargo_agent_seconds", Help: "Duration of the parts of a migration: dump, ship, stage, and frozen for containers that continue on this node.",
+			Name: "supercargo_agent_seconds", Help: "Duration of the parts of a migration: presend (memory sent before the freeze), dump, ship, stage, and frozen for containers that continue on this node.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120},
 		}, []string{"part"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "supercargo_agent_bytes_total", Help: "Bytes dumped, shipped (compressed) and staged.",
+			Name: "supercargo_agent_bytes_total", Help: "Bytes sent before the freeze (presend, compressed), dumped, shipped (compressed) and staged.",
 		}, []string{"part"}),
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "supercargo_agent_reports_total", Help: "Reported steps of migrations, by role; failures have a reason.",
@@ -62,6 +63,12 @@ func (m *metrics) source(entry ledger.Entry, d agentdecide.SourceDecision) {
 			m.phase.WithLabelValues("frozen").Observe(entry.ThawedAt.Sub(entry.FrozenAt).Seconds())
 		}
 	}
+}
+
+// presend records memory that was sent before the freeze.
+func (m *metrics) presend(bytes int64, took time.Duration) {
+	m.phase.WithLabelValues("presend").Observe(took.Seconds())
+	m.bytes.WithLabelValues("presend").Add(float64(bytes))
 }
 
 // target records a report of the target.

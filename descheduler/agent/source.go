@@ -175,6 +175,7 @@ func (a *Agent) observeSource(ctx context.Context, busy agentdecide.Action, m *v
 			s.TargetReady = r.Step == v1alpha1.TargetPrepared && r.Address != ""
 			s.Reached = entry.Reached == reachedAs(r)
 			s.TargetStaged = r.Step == v1alpha1.TargetStaged
+			s.Presends = m.Status.Plan != nil && a.presending(entry, m, r).For() > 0
 		}
 	}
 	if s.Busy != agentdecide.Nothing {
@@ -273,6 +274,9 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 			return true, m, nil
 		}
 		return noted, m, err
+	case agentdecide.Presend:
+		a.startPresend(ctx, key, entry, m)
+		return false, m, nil
 	case agentdecide.NoteExpiry:
 		entry.Fate, entry.Stage = terms.Thaw, withoutDump(entry.Stage)
 		err := a.ledger.Put(entry)
@@ -404,6 +408,7 @@ func (a *Agent) workDir(entry ledger.Entry) string {
 }
 
 func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	a.forgetEarly(entry.ID)
 	if err := b.Interrupt(ctx, entry.Container, a.workDir(entry)); err != nil {
 		return err
 	}
@@ -428,11 +433,13 @@ func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 
 // letRun thaws a container. What dumps it holds its processes too, and ends first.
 func (a *Agent) letRun(ctx context.Context, b checkpoint.Source, entry ledger.Entry) error {
+	a.forgetEarly(entry.ID)
 	return errors.Join(b.Interrupt(ctx, entry.Container, a.workDir(entry)), b.Thaw(ctx, entry.Container))
 }
 
 // removeSource removes the dump, and the key, which is no longer needed.
 func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	a.forgetEarly(entry.ID)
 	dir := a.workDir(entry)
 	if err := b.Interrupt(ctx, entry.Container, dir); err != nil {
 		return err

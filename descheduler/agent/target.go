@@ -143,7 +143,7 @@ func (a *Agent) othersStaged(id ledger.ID) (images int, bytes int64) {
 		case other.Staged != nil:
 			bytes += other.Staged.Bytes
 		default:
-			bytes += max(other.MemoryBytes, a.arrived[other.ID])
+			bytes += max(other.MemoryBytes, a.arrived[other.ID]) + a.keptBytes(other.ID)
 		}
 		images++
 	}
@@ -161,6 +161,7 @@ func (a *Agent) fits(images int, bytes int64) error {
 
 // removeTarget removes the image, and the leftovers of an interrupted staging.
 func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
+	a.dropPages(entry.ID)
 	if backend := a.backends[entry.Backend].Target; backend != nil {
 		if err := backend.Remove(ctx, entry.Image); err != nil {
 			return fmt.Errorf("remove the checkpoint of migration %s: %w", entry.Migration, err)
@@ -197,10 +198,28 @@ func expects(m *v1alpha1.Migration, migration, node string) bool {
 		m.Status.Reservation != nil && m.Status.Reservation.Node == node
 }
 
-// take stages the checkpoint that the source sends. A retry of the source replaces its earlier
-// try, whose connection may not have ended yet.
-func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Body) (transport.Receipt, error) {
-	id := ledger.ID{Migration: s.Migration, Node: s.Node, Role: ledger.TargetRole}
+// take stages the checkpoint that the source sends.
+func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Body) (receipt transport.Receipt, err error) {
+	err = a.receiving(ctx, s, tar, func(ctx context.Context, entry ledger.Entry) (bool, error) {
+		if !s.Refers {
+			a.dropPages(entry.ID)
+		}
+		receipt, err = a.stage(ctx, entry, &weighed{Verified: cancellable{tar, ctx}, agent: a, id: entry.ID})
+		if failure := checkpoint.AsFailure(err); s.Refers && failure != nil && failure.Reason == v1alpha1.MigrationReasonNoRoom {
+			err = fmt.Errorf("%w: %w", transport.ErrNoPages, errors.New(failure.Message)) // there may be room without them
+		}
+		if err == nil || errors.Is(err, transport.ErrNoPages) {
+			a.dropPages(entry.ID)
+		}
+		return entry.Staged == nil, err // a staged image stays, and only the source gets the error
+	})
+	return receipt, err
+}
+
+// receiving runs do while no other action changes the entry of a session. A retry of the source replaces its earlier try, whose
+// connection may not have ended yet. do returns whether its error is one of the migration.
+func (a *Agent) receiving(ctx context.Context, s transport.Session, body transport.Body, do func(context.Context, ledger.Entry) (bool, error)) error {
+	id := targetID(s)
 	a.mu.Lock()
 	earlier := a.jobs[id]
 	a.mu.Unlock()
@@ -209,34 +228,33 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 		select {
 		case <-earlier.done:
 		case <-ctx.Done():
-			return transport.Receipt{}, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	entry, known := a.ledger.Get(id)
 	if !known {
-		return transport.Receipt{}, transport.ErrNotNow
+		return transport.ErrNotNow
 	}
 	ctx, j := a.begin(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}, id, agentdecide.Receive)
 	if j == nil {
-		return transport.Receipt{}, transport.ErrNotNow
+		return transport.ErrNotNow
 	}
 	// From here on no other action changes the entry.
-	stop := context.AfterFunc(ctx, tar.Abort) // the source may send nothing for long
-	err := transport.ErrNotNow
-	var receipt transport.Receipt
+	stop := context.AfterFunc(ctx, body.Abort) // the source may send nothing for long
+	err, matters := transport.ErrNotNow, true
 	if entry, known = a.ledger.Get(id); known && accepts(entry) {
-		receipt, err = a.stage(ctx, entry, &weighed{Verified: cancellable{tar, ctx}, agent: a, id: id})
+		matters, err = do(ctx, entry)
 	}
 	a.mu.Lock()
 	delete(a.arrived, id)
 	a.mu.Unlock()
 	stop()
 	failed := err
-	if entry.Staged != nil {
-		failed = nil // the staged image stays; only the source gets the error
+	if !matters {
+		failed = nil
 	}
 	a.end(ctx, id, j, failed)
-	return receipt, err
+	return err
 }
 
 // stage makes the image, unless it was already made from the same archive.
@@ -302,9 +320,10 @@ func (w *weighed) Read(p []byte) (int, error) {
 	w.next = w.came + weighEvery
 	w.agent.mu.Lock()
 	w.agent.arrived[w.id] = w.came
+	early := w.agent.keptBytes(w.id)
 	w.agent.mu.Unlock()
 	images, bytes := w.agent.othersStaged(w.id)
-	if no := w.agent.fits(images+1, bytes+w.came); no != nil {
+	if no := w.agent.fits(images+1, bytes+w.came+early); no != nil {
 		return 0, no
 	}
 	return n, err

@@ -157,7 +157,7 @@ type transfer struct {
 func (a *Agent) sending(b checkpoint.Source, entry ledger.Entry, target *v1alpha1.TargetReport) func(ctx context.Context, note func() error, write func(io.Writer) error) transfer {
 	return func(ctx context.Context, note func() error, write func(io.Writer) error) transfer {
 		sender := transport.Sender{
-			Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled,
+			Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled, Early: a.earlyOf(entry.ID),
 			BeforeEnd: func() error {
 				// The target must not get all of it if something else resumed the container: it would
 				// run twice.
@@ -182,6 +182,7 @@ func (a *Agent) sent(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	if err := stillFrozen(ctx, b, entry.Container); err != nil {
 		return err
 	}
+	a.forgetEarly(entry.ID)
 	entry.ShipBytes = result.WireBytes
 	if model, ok := b.(interface {
 		Shipped(sent, dumped int64) int64

@@ -114,6 +114,24 @@ type Follower interface {
 	Follow(ctx context.Context, c Container, dir string, dumped <-chan struct{}, w io.Writer) error
 }
 
+// PageBytes is the size of the pages that are compared, whatever the page size of the node.
+const PageBytes = 4096
+
+// PageWriter is a writer that does not send the pages of memory that the target already has.
+type PageWriter interface {
+	io.Writer
+	// Pages announces that the next n bytes are pages of memory, from the beginning of one.
+	Pages(n int64)
+}
+
+// Pager is a [Source] that reads the memory of a container that runs.
+type Pager interface {
+	// Pages calls visit with memory that is likely to be in the dump: whole pages, one after the other, valid until visit
+	// returns. Pages that change meanwhile may have any content. It ends with the first error of visit. It may call visit with
+	// nothing while it looks for more.
+	Pages(ctx context.Context, c Container, visit func(pages []byte) error) error
+}
+
 // Image is a checkpoint to restore.
 type Image struct {
 	// Node is the node that has it.

@@ -13,6 +13,7 @@ func everySource(f func(Source)) {
 		func(s *Source, v bool) { s.Exists = v }, func(s *Source, v bool) { s.Ended = v }, func(s *Source, v bool) { s.HandedOver = v },
 		func(s *Source, v bool) { s.TargetReady = v }, func(s *Source, v bool) { s.TargetStaged = v }, func(s *Source, v bool) { s.Stateless = v },
 		func(s *Source, v bool) { s.Known = v }, func(s *Source, v bool) { s.Overdue = v }, func(s *Source, v bool) { s.Reached = v },
+		func(s *Source, v bool) { s.Presends = v },
 	}
 	orders := []v1alpha1.MigrationOrder{"", v1alpha1.OrderPrepare, v1alpha1.OrderFreeze, v1alpha1.OrderKill, v1alpha1.OrderThaw, v1alpha1.OrderClean}
 	steps := []v1alpha1.SourceStep{"", v1alpha1.SourcePrepared, v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped,
@@ -73,7 +74,12 @@ func TestSourceKeepsItsPromises(t *testing.T) {
 // broken returns the invariant that a decision violates; empty for none.
 func broken(s Source, d SourceDecision) string {
 	switch d.Do {
-	case NoteFreeze, Freeze, Dump, Ship:
+	case Presend, NoteFreeze:
+		if broken := brokenPresend(s, d); broken != "" {
+			return broken
+		}
+		return brokenForwards(s, d)
+	case Freeze, Dump, Ship:
 		return brokenForwards(s, d)
 	case Thaw:
 		return brokenThaw(s)
@@ -81,6 +87,18 @@ func broken(s Source, d SourceDecision) string {
 		return brokenEnd(s, d)
 	case Report:
 		return brokenReport(s, d)
+	}
+	return ""
+}
+
+func brokenPresend(s Source, d SourceDecision) string {
+	switch {
+	case d.Do == Presend && (!s.TargetReady || !s.Reached || !s.Presends):
+		return "memory is sent early, and it is not wanted, or the target was not reached"
+	case d.Do == Presend && (s.Container != terms.Running || noted(s) || !s.Known):
+		return "memory is sent early of a container that does not run, or that may be frozen"
+	case d.Do == NoteFreeze && s.Presends && s.Container == terms.Running:
+		return "a container is about to be frozen before its memory was sent"
 	}
 	return ""
 }
@@ -277,7 +295,7 @@ func TestSourceDoesOneThingAtATime(t *testing.T) {
 		if s.Stage == terms.Removed || s.Stage == terms.Shipped || s.Stateless { // they change what is done, not whether
 			return
 		}
-		for _, s.Busy = range []Action{Prepare, Reach, Freeze, Dump, Ship, Kill, Thaw, Remove} {
+		for _, s.Busy = range []Action{Prepare, Reach, Presend, Freeze, Dump, Ship, Kill, Thaw, Remove} {
 			if d := ForSource(s); d.Do != Nothing && d.Do != Cancel {
 				t.Fatalf("%s begins while %s is under way\nseen: %+v", d.Do, s.Busy, s)
 			}
@@ -294,6 +312,26 @@ func TestSourceGoesAllTheWay(t *testing.T) {
 	walk(t, &s, []Action{NoteKill, Kill, Report, Nothing})
 	s.Order = v1alpha1.OrderClean
 	walk(t, &s, []Action{Remove, Report, Forget, Nothing})
+}
+
+func TestSourceSendsMemoryBeforeTheFreezeOnce(t *testing.T) {
+	s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running, Presends: true}
+	walk(t, &s, []Action{Prepare, Report, Nothing})
+	s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
+	walk(t, &s, []Action{Reach, Presend, NoteFreeze, Report, Freeze, Dump})
+	for _, order := range []v1alpha1.MigrationOrder{v1alpha1.OrderThaw, v1alpha1.OrderClean, v1alpha1.OrderKill} {
+		s := Source{Exists: true, Known: true, Order: order, Step: v1alpha1.SourcePrepared, Container: terms.Running, Busy: Presend}
+		if d := ForSource(s); d.Do != Cancel {
+			t.Errorf("on order %s it does %q while memory is sent, want that it is cancelled", order, d.Do)
+		}
+	}
+	late := Source{Exists: true, Known: true, Order: v1alpha1.OrderFreeze, Step: v1alpha1.SourcePrepared, Container: terms.Running, Busy: Presend, Overdue: true}
+	if d := ForSource(late); d.Do != Cancel {
+		t.Errorf("after the deadline it does %q while memory is sent, want that it is cancelled", d.Do)
+	}
+	if d := ForSource(Source{Known: true, Container: terms.Running, Busy: Presend}); d.Do != Cancel {
+		t.Errorf("without its Migration it does %q while memory is sent, want that it is cancelled", d.Do)
+	}
 }
 
 func TestSourceComesBackFromEveryStep(t *testing.T) {
@@ -334,6 +372,8 @@ func carryOut(s *Source, d SourceDecision) {
 		s.Known = true
 	case Reach:
 		s.Reached = true
+	case Presend:
+		s.Presends = false
 	case NoteExpiry:
 		s.Fate = terms.Thaw
 		if s.Stage == terms.Dumped {

@@ -12,6 +12,7 @@
 //     continues after an order to kill it, or after the new pod began to take its place.
 //   - A container continues without an order only if no copy of it can run: the last bytes of its
 //     state were not sent. Its dump is never sent afterwards.
+//   - Memory is sent before the freeze only on order Freeze, to a target that was reached, while the container runs.
 //   - A dump is not shipped, or reported as shipped, once the container has run since.
 package agentdecide
 
@@ -32,6 +33,8 @@ const (
 	Prepare Action = "Prepare"
 	// Reach checks that the target's agent can be reached, while the container still runs.
 	Reach Action = "Reach"
+	// Presend sends memory pages to the target while the container still runs. It may fail.
+	Presend Action = "Presend"
 	// NoteExpiry writes into the ledger that the container continues without an order, and that
 	// its dump is void.
 	NoteExpiry Action = "NoteExpiry"
@@ -98,6 +101,8 @@ type Source struct {
 	Overdue bool
 	// Reached: the target's agent has answered.
 	Reached bool
+	// Presends: memory is to be sent before the freeze, and this was not begun yet; see [Presending].
+	Presends bool
 	// Container is the container's state.
 	Container terms.State
 	// Pod and NewPod are set only if the Migration is gone. NewPod: the state was sent, and the
@@ -241,7 +246,7 @@ func (s Source) orphaned() SourceDecision {
 func (s Source) kill() SourceDecision {
 	clean := s.Ended || s.Order == v1alpha1.OrderClean
 	switch s.Busy {
-	case Dump, Ship, Prepare, Freeze, Thaw:
+	case Presend, Dump, Ship, Prepare, Freeze, Thaw:
 		return do(Cancel)
 	case Nothing:
 	default:
@@ -366,6 +371,8 @@ func (s Source) beforeFreeze() SourceDecision {
 		return SourceDecision{}
 	case !s.Stage.MayBeFrozen() && !s.Reached:
 		return do(Reach)
+	case !s.Stage.MayBeFrozen() && s.Presends && s.Container == terms.Running:
+		return do(Presend)
 	case !s.Stage.MayBeFrozen():
 		return do(NoteFreeze)
 	}

@@ -54,7 +54,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 		Client: throttle(o.Config), Node: o.NodeName, StateDir: o.StateDir, WorkDir: o.WorkDir,
 		ListenAddress: o.ListenAddress, AdvertiseHost: o.AdvertiseHost, ServeAddress: o.ServeAddress,
 		Limits:     agent.Limits{Moves: o.MaxMoves, Images: o.MaxImages, ImageBytes: s.image, TotalBytes: s.total, Stalled: o.Stalled},
-		SweepEvery: o.Sweep, Clock: clock.RealClock{}, Log: o.Log,
+		SweepEvery: o.Sweep, PresendAbove: s.presend, Clock: clock.RealClock{}, Log: o.Log,
 	}
 	if o.ServeAddress == "0" {
 		c.ServeAddress = ""

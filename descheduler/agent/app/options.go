@@ -53,6 +53,8 @@ type Options struct {
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits, as in [agent.Limits].
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
+	// PresendAbove is the memory from which on that of a container is sent before it is frozen too; 0 for never.
+	PresendAbove string
 	// Stalled is how long a transfer may make no progress before it is cancelled. Sweep is how
 	// often leftovers are removed.
 	Stalled, Sweep time.Duration
@@ -86,6 +88,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.MaxImages, "max-images", 8, "maximum checkpoints to receive at the same time")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "maximum `size` of a checkpoint")
 	f.StringVar(&o.MaxTotalBytes, "max-total-bytes", "32Gi", "maximum total `size` of all checkpoints on the node")
+	f.StringVar(&o.PresendAbove, "presend-above", "64Mi", "`size` of the memory from which on that of a container is sent before it is frozen too, which makes the freeze shorter; 0 for never")
 	f.DurationVar(&o.Stalled, "stalled-after", 10*time.Second, "abort a transfer that makes no progress for this long")
 	f.DurationVar(&o.Sweep, "sweep-every", time.Hour, "how often to remove state that belongs to no migration")
 	f.StringVar(&o.Simulate, "simulate", "", "simulate the agents of all nodes with these labels, such as type=kwok; these nodes run no containers")
@@ -97,7 +100,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 
 // sizes are the flags that are quantities, in bytes.
 type sizes struct {
-	work, image, total, dumpRate, shipRate int64
+	work, image, total, presend, dumpRate, shipRate int64
 }
 
 // check parses and validates the flags, and returns an error for each invalid one.
@@ -108,15 +111,20 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 		name, text string
 		to         *int64
 		optional   bool
+		zero       bool // it may be 0
 	}{
-		{"work-size", o.WorkSize, &s.work, true}, {"max-image-bytes", o.MaxImageBytes, &s.image, false}, {"max-total-bytes", o.MaxTotalBytes, &s.total, false},
-		{"simulate-dump-rate", o.Model.DumpRate, &s.dumpRate, false}, {"simulate-ship-rate", o.Model.ShipRate, &s.shipRate, false},
+		{"work-size", o.WorkSize, &s.work, true, false}, {"max-image-bytes", o.MaxImageBytes, &s.image, false, false},
+		{"max-total-bytes", o.MaxTotalBytes, &s.total, false, false}, {"presend-above", o.PresendAbove, &s.presend, false, true},
+		{"simulate-dump-rate", o.Model.DumpRate, &s.dumpRate, false, false}, {"simulate-ship-rate", o.Model.ShipRate, &s.shipRate, false, false},
 	} {
 		if flag.optional && flag.text == "" {
 			continue
 		}
 		quantity, err := resource.ParseQuantity(flag.text)
-		if err == nil && quantity.Sign() <= 0 {
+		switch {
+		case err == nil && flag.zero && quantity.Sign() < 0:
+			err = errors.New("must not be negative")
+		case err == nil && !flag.zero && quantity.Sign() <= 0:
 			err = errors.New("must be more than 0")
 		}
 		if err != nil {

@@ -29,6 +29,12 @@ func TestDefaultsAreGood(t *testing.T) {
 	if sizes.image != 8<<30 || sizes.total != 32<<30 || sizes.work != 8<<30 {
 		t.Errorf("sizes are %+v", sizes)
 	}
+	if sizes.presend != 64<<20 {
+		t.Errorf("memory is sent before the freeze from %d bytes on", sizes.presend)
+	}
+	if sizes, _, err := parse(t, "--node-name=n", "--presend-above=0").check(); err != nil || sizes.presend != 0 {
+		t.Errorf("never to send memory before the freeze gives %+v, %v", sizes, err)
+	}
 	if _, selector, err := parse(t, "--simulate=type=kwok").check(); err != nil || selector == nil {
 		t.Errorf("a simulation gives %v, %v", selector, err)
 	}
@@ -39,7 +45,7 @@ func TestDefaultsAreGood(t *testing.T) {
 
 func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, wrong := range []string{
-		"--max-image-bytes=much", "--max-image-bytes=0", "--max-total-bytes=-1", "--work-size=x", "--simulate-dump-rate=0", "--simulate-ship-rate=fast",
+		"--max-image-bytes=much", "--max-image-bytes=0", "--max-total-bytes=-1", "--presend-above=-1", "--presend-above=large", "--work-size=x", "--simulate-dump-rate=0", "--simulate-ship-rate=fast",
 		"--state-dir=here", "--work-dir=", "--host-root=.", "--listen-address=8444", "--serve-address=x", "--containerd=unix",
 		"--max-moves=0", "--max-images=-1", "--stalled-after=0s", "--sweep-every=-1h", "--simulate-memory=NaN", "--simulate-memory=17", "--simulate-freeze=-1s",
 	} {

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -58,11 +59,28 @@ const (
 type Writer struct {
 	tar *tar.Writer
 	buf []byte
+	// pages announces pages of memory; nil if nobody is interested.
+	pages func(int64)
 }
 
-// NewWriter writes an archive to w.
+// NewWriter writes an archive to w. If that is a [checkpoint.PageWriter], it is told which bytes are memory.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{tar: tar.NewWriter(w), buf: make([]byte, bufferBytes)}
+	a := &Writer{tar: tar.NewWriter(w), buf: make([]byte, bufferBytes)}
+	if p, is := w.(checkpoint.PageWriter); is {
+		a.pages = p.Pages
+	}
+	return a
+}
+
+// Page returns the number in the path of a file with pages of memory, checkpoint/pages-1.img and so on; 0 for other files.
+func Page(name string) int {
+	number, is := strings.CutPrefix(name, Checkpoint+"/pages-")
+	number, img := strings.CutSuffix(number, ".img")
+	n, err := strconv.Atoi(number)
+	if !is || !img || err != nil {
+		return 0
+	}
+	return n
 }
 
 // Bytes adds a small file.
@@ -81,6 +99,9 @@ func (w *Writer) Bytes(name string, content []byte) error {
 func (w *Writer) From(name string, size int64, r io.Reader) error {
 	if err := w.header(name, size, tar.TypeReg); err != nil {
 		return err
+	}
+	if w.pages != nil && Page(name) > 0 {
+		w.pages(size) // the tar is not buffered: these are the next bytes
 	}
 	// Hiding the writer's other methods keeps io.CopyBuffer from allocating a buffer.
 	n, err := io.CopyBuffer(struct{ io.Writer }{w.tar}, struct{ io.Reader }{io.LimitReader(r, size)}, w.buf)

@@ -281,3 +281,46 @@ func TestAnArchiveHasAtMostSoManyEntries(t *testing.T) {
 		t.Errorf("there may be more than %d entries", maxEntries)
 	}
 }
+
+// announced is a writer that is told where pages are.
+type announced struct {
+	bytes.Buffer
+	at, sizes []int64
+}
+
+func (a *announced) Pages(n int64) {
+	a.at, a.sizes = append(a.at, int64(a.Len())), append(a.sizes, n)
+}
+
+// TestPagesAreAnnouncedRightBeforeTheyAreWritten, and nothing else is.
+func TestPagesAreAnnouncedRightBeforeTheyAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	pages := strings.Repeat("page", 1<<11)
+	write(t, filepath.Join(dir, "pages-2.img"), pages)
+	write(t, filepath.Join(dir, "pagemap-1.img"), "map")
+	var out announced
+	w := NewWriter(&out)
+	err := errors.Join(
+		w.Bytes(Config, []byte("{}")), w.From(Checkpoint+"/pages-1.img", 4096, strings.NewReader(pages)), w.From(Checkpoint+"/pages-1.img", 8192, strings.NewReader(pages)),
+		w.From("pages-1.img", 4096, strings.NewReader(pages)), w.Tree(Checkpoint, dir, all), w.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{4096, 8192, 8192}; !cmp.Equal(out.sizes, want) {
+		t.Fatalf("%v bytes are announced, want %v", out.sizes, want)
+	}
+	for i, at := range out.at {
+		if got := out.String()[at : at+out.sizes[i]]; got != pages[:out.sizes[i]] {
+			t.Errorf("the pages that are announced at %d are not there", at)
+		}
+	}
+}
+
+func TestNamesOfFilesWithPages(t *testing.T) {
+	for name, want := range map[string]int{"checkpoint/pages-1.img": 1, "checkpoint/pages-23.img": 23, "checkpoint/pages-.img": 0, "checkpoint/pages-x.img": 0,
+		"checkpoint/pages-1.im": 0, "checkpoint/pagemap-1.img": 0, "pages-1.img": 0, "rootfs/checkpoint/pages-1.img": 0, "": 0} {
+		if got := Page(name); got != want {
+			t.Errorf("%q has number %d, want %d", name, got, want)
+		}
+	}
+}

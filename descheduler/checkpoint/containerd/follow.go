@@ -10,8 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -72,7 +70,11 @@ func (f *follower) send(ended bool) error {
 			return err
 		}
 		_, begun := f.sent[name]
-		switch last := i == len(files)-1; {
+		last := i == len(files)-1
+		if last && !ended {
+			more -= more % checkpoint.PageBytes // each part has whole pages
+		}
+		switch {
 		case more > 0 && begun && !last && slices.ContainsFunc(files[i+1:], f.begun):
 			return fmt.Errorf("send the dump while it is written: %s has grown although a later file was begun", name)
 		case more >= leastPart, more > 0 && (ended || !last), !begun && (ended || !last):
@@ -108,15 +110,7 @@ func (f *follower) pages() (names []string, err error) {
 }
 
 // numberOf returns the number in the name of a file with pages; 0 for other files.
-func numberOf(name string) int {
-	number, is := strings.CutPrefix(name, "pages-")
-	number, img := strings.CutSuffix(number, ".img")
-	n, err := strconv.Atoi(number)
-	if !is || !img || err != nil {
-		return 0
-	}
-	return n
-}
+func numberOf(name string) int { return archive.Page(path.Join(archive.Checkpoint, name)) }
 
 // grown returns by how many bytes a file has grown since it was sent.
 func (f *follower) grown(name string) (int64, error) {

@@ -180,6 +180,33 @@ func TestPagesAreSentBeforeTheDumpHasEnded(t *testing.T) {
 	}
 }
 
+// pagewise is a writer that is told of pages.
+type pagewise struct {
+	io.Writer
+	announced []int64
+}
+
+func (p *pagewise) Pages(n int64) { p.announced = append(p.announced, n) }
+
+// TestPartsOfAFileWithPagesHaveWholePages: what the target has of them is found page by page.
+func TestPartsOfAFileWithPagesHaveWholePages(t *testing.T) {
+	w := newWriting(t, t.TempDir())
+	to := pagewise{Writer: io.Discard}
+	f := follower{archive: archive.NewWriter(&to), dir: filepath.Join(w.dir, archive.Checkpoint), sent: map[string]int64{}}
+	send := func(more int, ended bool) {
+		w.grow("pages-1.img", make([]byte, more))
+		if err := f.send(ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(leastPart+100, false)
+	send(leastPart-1, false) // with the 100, more than a part
+	send(checkpoint.PageBytes-99, true)
+	if want := []int64{leastPart, leastPart, checkpoint.PageBytes}; !cmp.Equal(to.announced, want) {
+		t.Errorf("parts of %v bytes are sent, want %v", to.announced, want)
+	}
+}
+
 func TestADumpThatIsNotWrittenInOrderIsNotSent(t *testing.T) {
 	w := newWriting(t, t.TempDir())
 	f := follower{archive: archive.NewWriter(io.Discard), dir: filepath.Join(w.dir, archive.Checkpoint), sent: map[string]int64{}}

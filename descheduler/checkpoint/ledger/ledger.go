@@ -70,6 +70,8 @@ type Entry struct {
 	// the number of failed tries.
 	Reached    string `json:",omitempty"`
 	ReachTries int32  `json:",omitempty"`
+	// PresentTo is the target to which memory was sent before the freeze, or was about to be.
+	PresentTo string `json:",omitempty"`
 	// FrozenAt and ThawedAt are when it was frozen and thawed.
 	FrozenAt, ThawedAt time.Time
 	// Dump and Ship are their durations, and ShipTries the number of tries.

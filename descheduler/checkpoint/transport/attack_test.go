@@ -85,7 +85,7 @@ func TestAStreamWithoutEndIsRefused(t *testing.T) {
 	c := b.dial()
 	b.begin(c)
 	var packed bytes.Buffer
-	if _, err := pack(&packed, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
+	if _, err := pack(&packed, nil, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
 		t.Fatal(err)
 	}
 	go flood(c, chunk(packed.Bytes()))
@@ -131,7 +131,7 @@ func TestASenderThatTricklesIsRefused(t *testing.T) {
 	c := b.dial()
 	b.begin(c)
 	var packed bytes.Buffer
-	if _, err := pack(&packed, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
+	if _, err := pack(&packed, nil, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -228,7 +228,7 @@ func TestAHugeTrailerIsRefused(t *testing.T) {
 	c := b.dial()
 	b.begin(c)
 	var packed bytes.Buffer
-	sum, err := pack(&packed, func(w io.Writer) error { _, err := w.Write([]byte("work")); return err })
+	sum, err := pack(&packed, nil, func(w io.Writer) error { _, err := w.Write([]byte("work")); return err })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func packed(t rapid.TB, content []byte, piece int) []byte {
 	t.Helper()
 	var body bytes.Buffer
-	if _, err := pack(&body, func(w io.Writer) error {
+	if _, err := pack(&body, nil, func(w io.Writer) error {
 		for rest := content; len(rest) > 0; {
 			n, err := w.Write(rest[:min(piece, len(rest))])
 			if err != nil {
@@ -32,7 +32,7 @@ func packed(t rapid.TB, content []byte, piece int) []byte {
 
 func unpack(t rapid.TB, body io.Reader) ([]byte, error) {
 	t.Helper()
-	u, err := newUnpacker(body)
+	u, err := newUnpacker(body, EarlyPages{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ type Session struct {
 	Peer string
 	// Until is the end of the migration, after which nothing is read; zero for never.
 	Until time.Time
+	// Refers: the checkpoint refers to memory pages that came early. The receiver sets it.
+	Refers bool
 }
 
 // Body is a checkpoint that is being received.
@@ -57,6 +59,10 @@ type Receiver struct {
 	// Take stages a checkpoint. It may be called again after an error, and after a success whose
 	// answer was lost.
 	Take func(context.Context, Session, Body) (Receipt, error)
+	// Keep keeps memory pages that come before a checkpoint, in place of earlier ones; nil refuses them. Early returns them;
+	// false if their token is another one.
+	Keep  func(context.Context, Session, Body) (Kept, error)
+	Early func(s Session, token string) (EarlyPages, bool)
 	// MaxWireBytes is the maximum compressed size of a body, and MaxBytes the maximum
 	// decompressed size: some kilobytes may decompress to gigabytes.
 	MaxWireBytes, MaxBytes int64
@@ -148,21 +154,32 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	switch {
 	case err != nil:
 		refuse(w, http.StatusForbidden, err)
-	case request.URL.Path != pathPrefix+s.Migration || request.Method != http.MethodPut && request.Method != http.MethodGet:
+	case !r.serves(request, s):
 		refuse(w, http.StatusNotFound, errors.New("the only path is "+pathPrefix+"UID"))
 	default:
-		receipt, err := r.serve(w, request, s)
+		response, err := r.serve(w, request, s)
 		if err != nil {
 			r.Log.Info("Rejected a checkpoint", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
 			refuse(w, http.StatusConflict, err)
 			return
 		}
-		answer(w, http.StatusOK, receipt)
+		answer(w, http.StatusOK, response)
 	}
 }
 
+// serves reports whether a request is one of those that a source sends.
+func (r *Receiver) serves(request *http.Request, s Session) bool {
+	switch request.URL.Path {
+	case pathPrefix + s.Migration:
+		return request.Method == http.MethodPut || request.Method == http.MethodGet
+	case pagesPrefix + s.Migration:
+		return request.Method == http.MethodPut && r.Keep != nil
+	}
+	return false
+}
+
 // serve answers the peer of a session. A GET succeeds if a checkpoint would be accepted.
-func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
+func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session) (any, error) {
 	expected, err := newPin(s.Peer, r.Clock.Now)
 	if err == nil {
 		err = expected.matches(*request.TLS)
@@ -176,19 +193,33 @@ func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session
 	if request.Method == http.MethodGet {
 		return Receipt{}, nil
 	}
-	return r.take(w, request, s)
+	if request.URL.Path == pagesPrefix+s.Migration {
+		return receive(r, w, request, s, EarlyPages{}, r.Keep)
+	}
+	var early EarlyPages
+	if token := request.Header.Get(tokenHeader); token != "" {
+		if r.Early == nil {
+			return nil, ErrNoPages
+		}
+		if early, s.Refers = r.Early(s, token); !s.Refers {
+			return nil, ErrNoPages
+		}
+	}
+	return receive(r, w, request, s, early, r.Take)
 }
 
-func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
+// receive has take take a body.
+func receive[T any](r *Receiver, w http.ResponseWriter, request *http.Request, s Session, early EarlyPages, take func(context.Context, Session, Body) (T, error)) (T, error) {
+	var none T
 	wire := &patient{ReadCloser: request.Body, connection: http.NewResponseController(w), stalled: r.Stalled, until: s.Until}
 	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
-	unpacked, err := newUnpacker(limited)
+	unpacked, err := newUnpacker(limited, early)
 	if err != nil {
-		return Receipt{}, err
+		return none, err
 	}
 	defer unpacked.Close()
 	body := &verified{r: unpacked, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
-	receipt, err := r.Take(request.Context(), s, body)
+	response, err := take(request.Context(), s, body)
 	var wireLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &wireLarge):
@@ -196,7 +227,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	case errors.Is(err, errTooLarge):
 		err = checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "the checkpoint is larger than the maximum of %d bytes", r.MaxBytes)
 	}
-	return receipt, err
+	return response, err
 }
 
 // errTooLarge ends reading a body that is too large.
@@ -313,7 +344,7 @@ func (v *verified) Sum() string { return sumOf(v.sum) }
 
 // refuse responds with an error.
 func refuse(w http.ResponseWriter, code int, err error) {
-	no := refusal{Message: err.Error()}
+	no := refusal{Message: err.Error(), NoPages: errors.Is(err, ErrNoPages)}
 	if failure := checkpoint.AsFailure(err); failure != nil {
 		code, no = http.StatusUnprocessableEntity, refusal{Reason: failure.Reason, Message: failure.Message, Final: true}
 	}

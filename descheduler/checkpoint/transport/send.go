@@ -24,6 +24,10 @@ const (
 	sumTrailer = "Checkpoint-Sum"
 	// pathPrefix comes before the UID of the Migration. Its version is that of the format of the body.
 	pathPrefix = "/v2/checkpoints/"
+	// pagesPrefix is pathPrefix for memory pages that are sent before the freeze.
+	pagesPrefix = "/v2/pages/"
+	// tokenHeader has the token of the early pages that a checkpoint refers to.
+	tokenHeader = "Checkpoint-Pages"
 	// maxAnswer bounds a response, in bytes.
 	maxAnswer = 4 << 10
 	// pipeBytes is the size of the send buffer.
@@ -46,6 +50,8 @@ type refusal struct {
 	Message string `json:"message"`
 	// Final means that a retry does not help.
 	Final bool `json:"final,omitempty"`
+	// NoPages is that of [ErrNoPages].
+	NoPages bool `json:"noPages,omitempty"`
 }
 
 // Peer is the receiver of a checkpoint.
@@ -75,6 +81,8 @@ type Sender struct {
 	// that, the target cannot have accepted it. An error ends the try. It may be nil. It is not
 	// called after Send has returned.
 	BeforeEnd func() error
+	// Early are the pages that the target already has; nil for none.
+	Early *Early
 }
 
 // Sent describes a successful transfer.
@@ -104,7 +112,7 @@ func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
 	response, err := wire.RoundTrip(request)
 	if err == nil {
 		defer response.Body.Close()
-		if _, err = read(response); response.StatusCode == http.StatusNotFound {
+		if err = read(response, new(Receipt)); response.StatusCode == http.StatusNotFound {
 			err = errors.New("it has another version of the node agent: wait until all nodes have the same")
 		}
 	} else if cause := context.Cause(ctx); cause != nil {
@@ -141,7 +149,11 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 	var sent Sent
 	for pause := s.Pause; ; pause *= 3 {
 		sent.Tries++
-		sent.Receipt, sent.WireBytes, err = s.try(ctx, wire, to, write)
+		sent.WireBytes, err = s.try(ctx, wire, to, attempt{path: pathPrefix, early: s.Early, write: write, ending: s.BeforeEnd, into: &sent.Receipt})
+		if s.Early != nil && errors.Is(err, ErrNoPages) && ctx.Err() == nil { // whole, and at once
+			s.Early = nil
+			sent.WireBytes, err = s.try(ctx, wire, to, attempt{path: pathPrefix, write: write, ending: s.BeforeEnd, into: &sent.Receipt})
+		}
 		switch {
 		case err == nil:
 			return sent, nil
@@ -164,23 +176,64 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 // errStalled ends a try without progress.
 var errStalled = errors.New("the target received nothing for too long")
 
-func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write func(io.Writer) error) (Receipt, int64, error) {
+// Presend sends memory pages of a container that runs, until the time is over. read calls its argument with pages, one after
+// the other, and ends when that returns an error; it is called again if much has changed meanwhile. It does not retry. On an
+// error the target has nothing that counts, and the container can be moved anyway.
+func (s Sender) Presend(ctx context.Context, self Identity, to Peer, early *Early, until time.Time, read func(func(pages []byte) error) error) (wireBytes int64, err error) {
+	wire, err := s.wire(self, to)
+	if err != nil {
+		return 0, fmt.Errorf("send memory pages to %s: %w", to.Node, err)
+	}
+	defer wire.CloseIdleConnections()
+	var kept Kept
+	n, err := s.try(ctx, wire, to, attempt{path: pagesPrefix, write: presend{early, s.Clock, until, read}.write, into: &kept})
+	if err == nil && (kept.Pages != early.Pages() || kept.Token == "" || len(kept.Token) > maxToken) {
+		err = fmt.Errorf("it says that %d pages arrived of %d", kept.Pages, early.Pages())
+	}
+	if err != nil {
+		return n, fmt.Errorf("send memory pages to %s at %s: %w", to.Node, to.Address, err)
+	}
+	early.token = kept.Token
+	return n, nil
+}
+
+// maxToken bounds the token of a target.
+const maxToken = 64
+
+// attempt is one try to send something.
+type attempt struct {
+	// path comes before the UID of the Migration.
+	path string
+	// early are the pages to refer to; nil for none.
+	early *Early
+	// write writes the body, and ending is called before its last bytes; nil for nothing.
+	write  func(io.Writer) error
+	ending func() error
+	// into gets the response.
+	into any
+}
+
+// try sends once, and returns the number of bytes written.
+func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, a attempt) (int64, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	reader, writer := io.Pipe()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+to.Address+pathPrefix+to.Migration, reader)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+to.Address+a.path+to.Migration, reader)
 	if err != nil {
 		stop(nil)
-		return Receipt{}, 0, fmt.Errorf("send to %s: %w", to.Address, err)
+		return 0, fmt.Errorf("send to %s: %w", to.Address, err)
 	}
 	request.Trailer = http.Header{sumTrailer: nil}
+	if a.early != nil {
+		request.Header.Set(tokenHeader, a.early.token)
+	}
 	var wrote atomic.Int64
 	written := make(chan struct{})
 	var own error // error of this side's writing; read it after written is closed
 	go func() {
 		defer close(written)
 		var sum string
-		if sum, own = pack(counter{writer, &wrote}, func(w io.Writer) error { return write(until{ctx, w}) }); own == nil {
-			own = s.ending(ctx)
+		if sum, own = pack(counter{writer, &wrote}, a.early, func(w io.Writer) error { return a.write(until{ctx, w}) }); own == nil {
+			own = a.end(ctx)
 		}
 		if own == nil {
 			request.Trailer.Set(sumTrailer, sum)
@@ -198,27 +251,27 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	if err != nil {
 		reader.CloseWithError(err)
 		if <-written; own != nil && !errors.Is(own, err) && !errors.Is(own, context.Canceled) && !errors.Is(own, io.ErrClosedPipe) {
-			return Receipt{}, wrote.Load(), own // the error is on this side
+			return wrote.Load(), own // the error is on this side
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return Receipt{}, wrote.Load(), err
+		return wrote.Load(), err
 	}
 	defer response.Body.Close()
-	receipt, err := read(response)
-	return receipt, wrote.Load(), err
+	err = read(response, a.into)
+	return wrote.Load(), err
 }
 
-// ending announces the last bytes, unless the try is over.
-func (s Sender) ending(ctx context.Context) error {
+// end announces the last bytes, unless the try is over.
+func (a attempt) end(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if s.BeforeEnd == nil {
+	if a.ending == nil {
 		return nil
 	}
-	return s.BeforeEnd()
+	return a.ending()
 }
 
 // watch ends a try that makes no progress. The returned function stops it.
@@ -249,26 +302,28 @@ func (s Sender) watch(wrote *atomic.Int64, stop context.CancelCauseFunc) func() 
 func sumOf(d *xxhash.Digest) string { return fmt.Sprintf("xxh64:%016x", d.Sum64()) }
 
 // read parses the response.
-func read(response *http.Response) (Receipt, error) {
+func read(response *http.Response, into any) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("read the target's response: %w", err)
+		return fmt.Errorf("read the target's response: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
-		var receipt Receipt
-		if err := json.Unmarshal(text, &receipt); err != nil {
-			return Receipt{}, fmt.Errorf("read the target's response: %w", err)
+		if err := json.Unmarshal(text, into); err != nil {
+			return fmt.Errorf("read the target's response: %w", err)
 		}
-		return receipt, nil
+		return nil
 	}
 	var no refusal
 	if err := json.Unmarshal(text, &no); err != nil {
-		return Receipt{}, fmt.Errorf("the target responded with %s", response.Status)
+		return fmt.Errorf("the target responded with %s", response.Status)
 	}
-	if no.Final {
-		return Receipt{}, checkpoint.Fail(no.Reason, "the agent of the target refused: %s", no.Message)
+	switch {
+	case no.Final:
+		return checkpoint.Fail(no.Reason, "the agent of the target refused: %s", no.Message)
+	case no.NoPages:
+		return ErrNoPages
 	}
-	return Receipt{}, errors.New(no.Message)
+	return errors.New(no.Message)
 }
 
 // until ends writing when a context ends. Data that compresses well may not reach the pipe for
@@ -283,6 +338,13 @@ func (u until) Write(p []byte) (int, error) {
 		return 0, context.Cause(u.ctx)
 	}
 	return u.Writer.Write(p)
+}
+
+// Pages announces pages, if the writer takes them.
+func (u until) Pages(n int64) {
+	if w, is := u.Writer.(checkpoint.PageWriter); is {
+		w.Pages(n)
+	}
 }
 
 // counter counts written bytes.

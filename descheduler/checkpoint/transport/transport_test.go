@@ -205,7 +205,7 @@ func TestTheSourceKnowsWhetherTheTargetCanHaveIt(t *testing.T) {
 	}
 }
 
-func noise(t *testing.T, n int) []byte {
+func noise(t testing.TB, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
 	if _, err := rand.Read(b); err != nil {
@@ -375,7 +375,7 @@ func (b *bench) put(body io.Reader, sum string) int {
 func TestAlteredBodiesAreRefused(t *testing.T) {
 	content := noise(t, 1<<16)
 	var packed bytes.Buffer
-	sum, err := pack(&packed, func(w io.Writer) error { _, err := w.Write(content); return err })
+	sum, err := pack(&packed, nil, func(w io.Writer) error { _, err := w.Write(content); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -506,7 +506,7 @@ func BenchmarkSend(b *testing.B) {
 	b.SetBytes(int64(len(content)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := pack(io.Discard, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
+		if _, err := pack(io.Discard, nil, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
 			b.Fatal(err)
 		}
 	}

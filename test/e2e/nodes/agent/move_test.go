@@ -35,6 +35,42 @@ func TestCounterLosesNoValueOverThreeHops(t *testing.T) {
 	}
 }
 
+// TestMemoryIsSentBeforeTheFreeze: nearly all of it, since the counter only changes its count; and the counter, which checks its
+// memory with each tick, finds it as it was. On the way back, the agent of the new node starts again during the dump, and everything
+// is sent after the freeze.
+func TestMemoryIsSentBeforeTheFreeze(t *testing.T) {
+	b := newBench(t)
+	const mebibytes = 128
+	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(mebibytes)})
+	b.counts(pod.Name, 5)
+	for _, hop := range []struct {
+		from, to *cluster.Node
+		dies     bool
+	}{{b.Nodes[0], b.Nodes[1], false}, {b.Nodes[1], b.Nodes[0], true}} {
+		m := b.prepare(pod, hop.to, v1alpha1.BackendContainerd)
+		if hop.dies {
+			b.hang(m, hop.from)
+			b.restart(hop.to)
+			b.run(hop.from, `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != criu ] || kill -CONT ${p#/proc/}; done`)
+		} else {
+			b.order(m, v1alpha1.OrderFreeze)
+		}
+		b.targetSays(m, v1alpha1.TargetStaged)
+		report := b.sourceSays(m, v1alpha1.SourceShipped)
+		t.Logf("of %d bytes, %d were sent after the freeze", report.DumpBytes, report.ShipBytes)
+		if few := report.ShipBytes < report.DumpBytes/4; report.DumpBytes < mebibytes<<20 || few == hop.dies {
+			t.Errorf("to %s, %d bytes of %d were sent after the freeze", hop.to.Name, report.ShipBytes, report.DumpBytes)
+		}
+		moved := b.restored(m, hop.to)
+		b.handOver(m, pod)
+		pod = moved
+		if err := workload.CheckTicks(b.counts(pod.Name, 5), 1); err != nil {
+			t.Fatalf("on %s: %v", hop.to.Name, err)
+		}
+	}
+	b.nothingLeft()
+}
+
 func TestChainEndsWithTheRightHash(t *testing.T) {
 	b := newBench(t)
 	const steps = 150

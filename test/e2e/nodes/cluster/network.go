@@ -73,6 +73,15 @@ func (n *Node) disconnect(ctx context.Context) error {
 	}
 }
 
+// Slow limits what the node receives to a rate such as "1gbit", in the format of tc. It needs the kernel's token bucket filter.
+func (n *Node) Slow(ctx context.Context, rate string) error {
+	cmd := exec.CommandContext(ctx, "tc", "qdisc", "replace", "dev", n.cluster.slot.link(n.index), "root", "tbf", "rate", rate, "burst", "1mb", "latency", "50ms")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("limit the network of node %s to %s: %w: %s", n.Name, rate, err, out)
+	}
+	return nil
+}
+
 // Unplug takes the network from a running node, as if its cable were pulled. Its addresses and routes stay.
 func (n *Node) Unplug(ctx context.Context) error { return n.plug(ctx, "down") }
 

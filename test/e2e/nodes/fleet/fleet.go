@@ -44,6 +44,8 @@ type Config struct {
 	// EvictionFlags are flags for the webhook that turns evictions into Migrations. Without flags, the
 	// webhook does not run.
 	EvictionFlags []string
+	// AgentFlags are additional flags for the agents.
+	AgentFlags []string
 }
 
 // Fleet is a cluster of real nodes with the programs that move pods.
@@ -110,6 +112,7 @@ func (f *Fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 		"--restore-dir", node.RestoreDir,
 		"--criu", cluster.ProgramPath("criu"), "-v", "2",
 	}
+	flags = append(flags, f.config.AgentFlags...)
 	agent := node.Program(path, flags...)
 	f.Agents[node.Name] = agent
 	if err := agent.Start(); err != nil {

@@ -73,6 +73,7 @@ func BenchmarkMigration(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%dMiB+%dMiB/image%dMiB", of.Mebibytes, of.Zeros, of.image), func(b *testing.B) {
 			w := newTown(b)
+			w.slow(b)
 			m := w.measure(b, of.memory, w.image(b, of.image))
 			m.Image, m.Floor = of.image, w.floor(b, of.memory, 3)
 			report = append(report, m)
@@ -83,6 +84,19 @@ func BenchmarkMigration(b *testing.B) {
 		})
 	}
 	moves.WriteJSON(b, *benchReport, report)
+}
+
+// slow limits the network of the nodes, if a rate is given.
+func (w *town) slow(b *testing.B) {
+	w.Helper()
+	for _, node := range w.fleet.Nodes {
+		if *benchRate == "" {
+			return
+		}
+		if err := node.Slow(b.Context(), *benchRate); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // image returns the image of a counter with so many MiB of files beside it, on both nodes.

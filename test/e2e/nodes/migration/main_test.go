@@ -12,12 +12,21 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/site"
 )
 
-var benchReport = flag.String("bench-report", "", "file for the durations of moves, as JSON")
+var (
+	benchReport  = flag.String("bench-report", "", "file for the durations of moves, as JSON")
+	benchRate    = flag.String("bench-rate", "", "rate of the network of each node in benchmarks, such as 1gbit")
+	presendAbove = flag.String("presend-above", "", "flag of that name of the agents")
+)
 
 var shared = fleet.NewShared(func() (fleet.Config, error) {
 	flags, err := evictionFlags()
+	var agentFlags []string
+	if *presendAbove != "" {
+		agentFlags = []string{"--presend-above", *presendAbove}
+	}
 	return fleet.Config{
-		Parts: []string{"agent", "descheduler", "evictions/base"}, Descheduler: true, DeschedulerFlags: []string{"--max-migrations-per-node", "4"}, EvictionFlags: flags,
+		AgentFlags: agentFlags,
+		Parts:      []string{"agent", "descheduler", "evictions/base"}, Descheduler: true, DeschedulerFlags: []string{"--max-migrations-per-node", "4"}, EvictionFlags: flags,
 	}, err
 })
 
