@@ -631,3 +631,31 @@ func TestMachinesForSaleAttachAsManyVolumesAsTheNodesThatAreThere(t *testing.T) 
 		})
 	}
 }
+
+// TestAMachineForSaleAttachesWhatNodesOfItsTypeDo, and others what every node does.
+func TestAMachineForSaleAttachesWhatNodesOfItsTypeDo(t *testing.T) {
+	o := &objects.Objects{Nodes: []corev1.Node{fixtures.CloudNode("a", "m5.xlarge"), fixtures.CloudNode("b", "m5.2xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}, Missing: map[string]string{}}
+	for name, count := range map[string]int32{"a": 4, "b": 9} {
+		o.Drivers = append(o.Drivers, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: &count}},
+		}}})
+	}
+	seen := observed(t, o)
+	others := 0
+	for i := range seen.Flavors {
+		f, want := &seen.Flavors[i], int64(4)
+		switch f.InstanceType {
+		case "m5.xlarge":
+		case "m5.2xlarge":
+			want = 9
+		default:
+			others++
+		}
+		if got := f.Host.Attaches["ebs.csi.aws.com"]; got != want {
+			t.Errorf("a machine of type %s attaches %d volumes, want %d", f.InstanceType, got, want)
+		}
+	}
+	if flavorOf(seen, "m5.2xlarge") == nil || others == 0 {
+		t.Errorf("for sale are %d machines of other types", others)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -66,6 +68,26 @@ func TestTheStateIsSentWhileItIsDumped(t *testing.T) {
 	if entry.Stage != terms.Shipped || entry.Sum == "" || entry.DumpBytes == 0 || entry.ShipBytes == 0 || entry.ShipTries != 1 {
 		t.Errorf("the ledger says %+v", entry)
 	}
+}
+
+// TestAnEarlierDumpIsNotSent: it is removed before the folder is read.
+func TestAnEarlierDumpIsNotSent(t *testing.T) {
+	c := newCluster(t, nil)
+	m := c.move(t, nil)
+	c.from.follows()
+	m.carryOut(v1alpha1.OrderPrepare)
+	dir := filepath.Join(c.from.WorkDir, m.uid)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.from.backend.on("Follow", func(context.Context) error {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the folder of an earlier dump is there (%v)", err)
+		}
+		return nil
+	})
+	m.carryOut(v1alpha1.OrderFreeze)
+	m.wantSteps(v1alpha1.SourceShipped, v1alpha1.TargetStaged)
 }
 
 // TestADumpThatFailsWhileItIsSentLeavesNothing on the target.

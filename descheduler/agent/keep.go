@@ -132,7 +132,7 @@ func (a *Agent) dropPages(id ledger.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if k := a.kept[id]; k != nil {
-		_ = k.file.Close() // nobody reads what was written
+		_ = k.file.Close() // what was written is not needed
 		delete(a.kept, id)
 	}
 }

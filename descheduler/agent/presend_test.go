@@ -320,6 +320,27 @@ func TestNoMoreMemoryIsSentThanMayBeFrozen(t *testing.T) {
 	}
 }
 
+// TestMemoryIsNotSentWhileNoContainerMayBeFrozen: what is sent long before the freeze has changed by then. The first container is
+// too small to have its memory sent.
+func TestMemoryIsNotSentWhileNoContainerMayBeFrozen(t *testing.T) {
+	c := presends(t, func(c *Config) { c.Limits.Moves, c.PresendAbove = 1, pagedMemory })
+	first, second := c.move(t, nil), c.move(t, nil)
+	first.carryOut(v1alpha1.OrderPrepare)
+	second.grown()
+	first.order(v1alpha1.OrderFreeze)
+	first.until(t, c.from.backend.blocks("Dump"))
+	second.order(v1alpha1.OrderFreeze)
+	for range 6 {
+		if err := second.step(agentdecide.Dump); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entry, _ := second.entry(ledger.SourceRole); entry.PresentTo != "" {
+		t.Error("the memory of the second is sent while it cannot be frozen")
+	}
+	first.interrupt()
+}
+
 // TestPagesAreKeptOnlyForACheckpointThatIsExpected, in place of earlier ones.
 func TestPagesAreKeptOnlyForACheckpointThatIsExpected(t *testing.T) {
 	c := presends(t, nil)

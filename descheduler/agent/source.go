@@ -220,7 +220,7 @@ func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, 
 func (a *Agent) isCrowded(id ledger.ID) bool {
 	frozen := 0
 	for _, entry := range a.ledger.All() {
-		if entry.Role == ledger.SourceRole && entry.Node == id.Node && entry.Stage.MayBeFrozen() && entry.Stage != terms.Shipped && entry.Fate != terms.Kill {
+		if entry.Role == ledger.SourceRole && entry.Node == id.Node && entry.Stage.MayBeFrozen() && entry.Stage != terms.Shipped {
 			frozen++
 		}
 	}
@@ -278,7 +278,7 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		a.startPresend(ctx, key, entry, m)
 		return false, m, nil
 	case agentdecide.NoteExpiry:
-		entry.Fate, entry.Stage = terms.Thaw, withoutDump(entry.Stage)
+		entry.Fate = terms.Thaw
 		err := a.ledger.Put(entry)
 		if err == nil {
 			return true, m, nil
@@ -310,14 +310,6 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		return err
 	})
 	return false, m, nil
-}
-
-// withoutDump returns the stage of a container whose dump is void.
-func withoutDump(s terms.Stage) terms.Stage {
-	if s == terms.Dumped {
-		return terms.Freezing
-	}
-	return s
 }
 
 // notRecorded returns a failure if the ledger could not be written because its disk is full, so that

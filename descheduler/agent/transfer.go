@@ -49,7 +49,7 @@ func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Ent
 func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	follower, able := b.(checkpoint.Follower)
 	target := a.targetOf(m)
-	if !able || target == nil || target.Address == "" || entry.Reached != reachedAs(target) {
+	if !able || target == nil || target.Address == "" {
 		return a.dumpOnly(ctx, b, &entry)
 	}
 	dir := a.workDir(entry)

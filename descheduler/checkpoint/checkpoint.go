@@ -114,7 +114,7 @@ type Follower interface {
 	Follow(ctx context.Context, c Container, dir string, dumped <-chan struct{}, w io.Writer) error
 }
 
-// PageBytes is the size of the pages that are compared, whatever the page size of the node.
+// PageBytes is the size in bytes of the pages that are compared. It does not depend on the page size of the node.
 const PageBytes = 4096
 
 // PageWriter is a writer that does not send the pages of memory that the target already has.

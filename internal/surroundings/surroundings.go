@@ -15,7 +15,7 @@ import (
 // Source finds the objects around a pod. A method returns nil for an object that does not exist. The caller does not change
 // what it returns.
 type Source interface {
-	// Job and ReplicaSet find a controller by its name, whatever its UID.
+	// Job and ReplicaSet find a controller by its name. They do not compare its UID.
 	Job(ctx context.Context, namespace, name string) (*batchv1.Job, error)
 	ReplicaSet(ctx context.Context, namespace, name string) (*appsv1.ReplicaSet, error)
 	// Claim finds a PersistentVolumeClaim.

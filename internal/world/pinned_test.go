@@ -300,6 +300,49 @@ func TestNodesHoldAsManyVolumesAsTheyCanAttach(t *testing.T) {
 	}
 }
 
+// TestVolumesOfANodeAreCountedAsTheSchedulerDoes has a node that can attach one volume.
+func TestVolumesOfANodeAreCountedAsTheSchedulerDoes(t *testing.T) {
+	using := func(claim string, priority int32, change ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-" + claim}, Spec: corev1.PodSpec{Priority: &priority, Containers: []corev1.Container{{}}}}
+		claiming(claim)(p)
+		for _, f := range change {
+			f(p)
+		}
+		return p
+	}
+	placed := func(p *corev1.Pod) { p.Spec.NodeName = "a" }
+	nominated := func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" }
+	asks := func(claim string) *corev1.Pod {
+		return using(claim, 5, func(p *corev1.Pod) { p.Name = "asks" })
+	}
+	for name, tc := range map[string]struct {
+		there, asks *corev1.Pod
+		taken       bool
+	}{
+		"another volume":                               {using("affine", 0, placed), asks("second"), true},
+		"the volume that is there":                     {using("affine", 0, placed), asks("affine"), false},
+		"another volume, of a pod that is less urgent": {using("affine", 0, nominated), asks("second"), false},
+		"another volume, of a pod that is more urgent": {using("affine", 9, nominated), asks("second"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := stored(*tc.there, *tc.asks)
+			second := w.volumes.claims["default/affine"].DeepCopy()
+			second.Name, second.Spec.VolumeName = "second", "second"
+			w.volumes.claims["default/second"] = second
+			for _, volume := range []string{"affine", "second"} {
+				v := w.volumes.volumes["affine"].DeepCopy()
+				v.Name, v.Spec.CSI = volume, &corev1.CSIPersistentVolumeSource{Driver: "ebs"}
+				w.volumes.volumes[volume] = v
+			}
+			w.volumes.readDrivers([]storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver("ebs", 1)}}}})
+			got := NewView(w, noon, runtimes.NewLearner()).overfull("a", tc.asks)
+			if want := "1 volume of CSI driver ebs can be attached there, the pods there have 1, and this one has 1 more"; tc.taken && got != want || !tc.taken && got != "" {
+				t.Errorf("%q; that there is no room: %t", got, tc.taken)
+			}
+		})
+	}
+}
+
 // TestAPodLeavesForNodesWithTheDriverOfItsVolumeOnly has a driver that attaches any number.
 func TestAPodLeavesForNodesWithTheDriverOfItsVolumeOnly(t *testing.T) {
 	w, pod := scene()

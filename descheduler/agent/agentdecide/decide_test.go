@@ -376,9 +376,6 @@ func carryOut(s *Source, d SourceDecision) {
 		s.Presends = false
 	case NoteExpiry:
 		s.Fate = terms.Thaw
-		if s.Stage == terms.Dumped {
-			s.Stage = terms.Freezing
-		}
 	case NoteFreeze:
 		s.Stage = terms.Freezing
 	case Freeze:

@@ -59,7 +59,7 @@ const (
 type Writer struct {
 	tar *tar.Writer
 	buf []byte
-	// pages announces pages of memory; nil if nobody is interested.
+	// pages announces pages of memory; nil if the underlying writer does not need to know.
 	pages func(int64)
 }
 

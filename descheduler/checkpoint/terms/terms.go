@@ -55,7 +55,7 @@ func (s Stage) HasDump() bool { return s == Dumped || s.MayRunElsewhere() }
 // MayRunElsewhere reports whether a copy of the container may run.
 func (s Stage) MayRunElsewhere() bool { return s == Sent || s == Shipped }
 
-// Fate is what an agent has decided about a container, whatever becomes of the Migration.
+// Fate is what an agent has decided about a container. It also applies if the Migration no longer exists.
 type Fate string
 
 // The fates.

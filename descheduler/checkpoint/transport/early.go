@@ -24,11 +24,11 @@ const pageBytes = checkpoint.PageBytes
 var zeroPage [pageBytes]byte
 
 // Early is what a source knows of the pages that a target has before the checkpoint is sent. A page is found by its content
-// alone, wherever it was and whatever the container has done since.
+// alone: neither its address nor what the container has done since matters.
 //
 // Contents are compared by a keyed hash of 128 bits: GHASH, the universal hash of AES-GCM, under a random key that is used for
 // one Early and leaves this process no more than the hashes do. Two pages that differ have the same hash with a probability of
-// at most 2^-119, whoever chose them. It takes 24 bytes of memory for each page that it has room for.
+// at most 2^-119, also if an attacker chose the contents. It takes 24 bytes of memory for each page that it has room for.
 type Early struct {
 	hash  cipher.AEAD
 	nonce [12]byte
@@ -68,7 +68,7 @@ func (e *Early) Pages() int64 { return int64(e.pages) }
 // place returns the slot of a page, which is empty if the page is new.
 func (e *Early) place(page []byte) *slot {
 	var sum [16]byte
-	// The nonce may repeat: nobody sees the hashes.
+	// The nonce may repeat, because the hashes are not sent.
 	e.sum = e.hash.Seal(e.sum[:0], e.nonce[:], nil, page)
 	copy(sum[:], e.sum)
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(sum[:]), uint64(len(e.slots)))

@@ -83,6 +83,11 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 			if !strings.Contains(told, "Warning "+tc.reason+", ") {
 				t.Errorf("told %s, and not %s", told, tc.reason)
 			}
+			later := w.m.Status.DeepCopy()
+			later.ObservedGeneration++
+			if again := EventsOf(&w.m.Status, later); len(again) > 0 {
+				t.Errorf("told again: %+v", again)
+			}
 			tc.back(w)
 			for range 100 {
 				w.now = w.now.Add(time.Second)
