@@ -9,9 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
@@ -113,22 +111,14 @@ func TestRequiredAntiAffinityMattersToThePodsItSelects(t *testing.T) {
 	}
 }
 
-// makeNamespaces creates namespaces with labels and waits until the scheduler observes them.
+// makeNamespaces lets the scheduler observe namespaces with labels.
 func makeNamespaces(t *testing.T, s *scheduling.Scheduler, namespaces map[string]map[string]string) {
 	t.Helper()
-	f := s.Profiles[corev1.DefaultSchedulerName]
+	observed := s.Informers().Core().V1().Namespaces().Informer().GetStore()
 	for name, labels := range namespaces {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		if _, err := f.ClientSet().CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		if err := observed.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		known, err := f.SharedInformerFactory().Core().V1().Namespaces().Lister().List(labels.Everything())
-		return len(known) == len(namespaces), err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

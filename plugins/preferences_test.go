@@ -1,17 +1,13 @@
 package plugins_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
@@ -96,19 +92,11 @@ var preferences = []preference{
 	}},
 }
 
-// serveWeb creates a Service of the app and waits until the scheduler observes it.
+// serveWeb lets the scheduler observe a Service of the app.
 func serveWeb(t *testing.T, s *scheduling.Scheduler) {
 	t.Helper()
-	f := s.Profiles[corev1.DefaultSchedulerName]
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: app.MatchLabels}}
-	if _, err := f.ClientSet().CoreV1().Services("default").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		known, err := f.SharedInformerFactory().Core().V1().Services().Lister().List(labels.Everything())
-		return len(known) == 1, err
-	})
-	if err != nil {
+	if err := s.Informers().Core().V1().Services().Informer().GetStore().Add(service); err != nil {
 		t.Fatal(err)
 	}
 }

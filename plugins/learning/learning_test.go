@@ -2,6 +2,7 @@ package learning
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
@@ -49,6 +51,7 @@ func TestSucceededPodsTeachAndOthersDoNot(t *testing.T) {
 		}
 	}
 	check(4 * time.Minute)
+	watched(t, client)
 	if _, err := client.CoreV1().Pods("ns").Create(t.Context(), finished("d", "render", corev1.PodSucceeded, 6*time.Minute), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +64,17 @@ func TestSucceededPodsTeachAndOthersDoNot(t *testing.T) {
 	})
 	if err != nil {
 		t.Error("the learner of an ended scheduler is kept")
+	}
+}
+
+// watched waits until pods are watched: the client drops what is created between an informer's list and its watch.
+func watched(t *testing.T, client *fake.Clientset) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "pods") }), nil
+	})
+	if err != nil {
+		t.Fatal("pods are never watched")
 	}
 }
 
