@@ -73,7 +73,7 @@ const (
 
 // FleetProvider specifies the API through which machines are bought and released.
 //
-// +kubebuilder:validation:Enum=ClusterAPI;OpenStack
+// +kubebuilder:validation:Enum=ClusterAPI;OpenStack;Karpenter
 type FleetProvider string
 
 const (
@@ -81,13 +81,20 @@ const (
 	FleetClusterAPI FleetProvider = "ClusterAPI"
 	// FleetOpenStack creates and deletes OpenStack servers.
 	FleetOpenStack FleetProvider = "OpenStack"
+	// FleetKarpenter creates and deletes NodeClaims of Karpenter.
+	FleetKarpenter FleetProvider = "Karpenter"
 )
+
+// IsClusterAPI reports whether it is [FleetClusterAPI], which is the default.
+func (p FleetProvider) IsClusterAPI() bool { return p == "" || p == FleetClusterAPI }
 
 // NodeFleetSpec specifies the desired behavior of a fleet.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusterAPI) || !has(self.clusterAPI.templates) || has(self.pricing.list) || has(self.pricing.catalogue)",message="pricing.list or pricing.catalogue is required if clusterAPI.templates is set"
 // +kubebuilder:validation:XValidation:rule="(self.provider == 'OpenStack') == has(self.openStack)",message="openStack is required if provider is OpenStack, and must be unset otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.provider == 'Karpenter') == has(self.karpenter)",message="karpenter is required if provider is Karpenter, and must be unset otherwise"
+// +kubebuilder:validation:XValidation:rule="!has(self.karpenter) || has(self.pricing.list) || has(self.pricing.catalogue)",message="pricing.list or pricing.catalogue is required if provider is Karpenter, because it lists the instance types"
 type NodeFleetSpec struct {
 	// class specifies which pods the machines accept. Nodes with a different value of the
 	// label supercargo.dev/class do not belong to the fleet.
@@ -115,6 +122,11 @@ type NodeFleetSpec struct {
 	// is OpenStack, and must be unset otherwise.
 	// +optional
 	OpenStack *OpenStackServers `json:"openStack,omitempty"`
+
+	// karpenter specifies the NodeClaims of the fleet. It is required if provider is Karpenter,
+	// and must be unset otherwise.
+	// +optional
+	Karpenter *KarpenterNodes `json:"karpenter,omitempty"`
 
 	// pricing specifies the prices of machines and how they are billed.
 	// +kubebuilder:default={}

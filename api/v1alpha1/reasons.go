@@ -164,7 +164,7 @@ const (
 	// FleetReasonObjectForbidden means that an object that `openStack` names may not be read.
 	// +condition=Ready=False
 	FleetReasonObjectForbidden = "ObjectForbidden"
-	// FleetReasonForbidden means that OpenStack does not allow the request.
+	// FleetReasonForbidden means that OpenStack or the API server does not allow the request.
 	// +condition=Ready=False
 	FleetReasonForbidden = "Forbidden"
 	// FleetReasonEndpointMissing means that OpenStack's catalogue has no endpoint of a service.
@@ -178,6 +178,10 @@ const (
 	// specifies.
 	// +condition=Ready=False
 	FleetReasonReferenceAmbiguous = "ReferenceAmbiguous"
+	// FleetReasonNodeClaimsNotServed means that the cluster does not serve NodeClaims of Karpenter in
+	// version karpenter.sh/v1.
+	// +condition=Ready=False
+	FleetReasonNodeClaimsNotServed = "NodeClaimsNotServed"
 	// FleetReasonPricesKnown means that every flavor that can be bought has a price.
 	// +condition=Priced=True
 	FleetReasonPricesKnown = "PricesKnown"

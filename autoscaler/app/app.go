@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
+	"supercargo.dev/supercargo/autoscaler/provider/karpenter"
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 	"supercargo.dev/supercargo/autoscaler/worker"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -106,6 +107,13 @@ func addFleets(m ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	claimed, err := operator.Served(m, karpenter.Kinds()...)
+	if err != nil {
+		return err
+	}
+	if len(claimed) == 0 {
+		o.Log.Info("Karpenter is not installed: for fleets with provider Karpenter, install it and restart")
+	}
 	migrations, err := operator.Served(m, &v1alpha1.Migration{})
 	if err != nil {
 		return err
@@ -114,26 +122,32 @@ func addFleets(m ctrl.Manager, o Options) error {
 		o.Log.Info("The CRD of Migrations is not installed: to move pods with their state, install it and the descheduler and restart")
 	}
 	templates := clusterapi.NewTemplates(clock.RealClock{})
+	claims := &karpenter.Claims{Live: m.GetAPIReader(), Writer: m.GetClient(), Mapper: m.GetRESTMapper(), Clock: clock.RealClock{}}
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: podcache.NewClient(m), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
 		Pause: o.PauseOf(m, name, ActMachines), Migrations: len(migrations) > 0,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
-			if f.Spec.Provider == v1alpha1.FleetOpenStack {
-				return clouds.For(f, nodes), nil
-			}
-			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
-				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
-			}
-			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(ctx context.Context) ([]catalogue.Flavor, error) {
+			types := func(ctx context.Context) ([]catalogue.Flavor, error) {
 				known, err := fleetobserve.ReadPrices(ctx, m.GetAPIReader(), &f.Spec.Pricing)
 				if err != nil {
 					return nil, err
 				}
 				return known.Types(), nil
-			}}
+			}
+			switch f.Spec.Provider {
+			case v1alpha1.FleetOpenStack:
+				return clouds.For(f, nodes), nil
+			case v1alpha1.FleetKarpenter:
+				return claims.For(f, nodes, types), nil
+			case v1alpha1.FleetClusterAPI:
+			}
+			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
+				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
+			}
+			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: types}
 			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), of, nodes, templates), nil
 		},
 	}
-	return r.SetupWithManager(m, changes)
+	return r.SetupWithManager(m, changes, fleet.Changes{In: m.GetCache(), Kinds: claimed})
 }

@@ -100,7 +100,7 @@ type memory struct {
 const rounds = 64
 
 // SetupWithManager registers the reconciler. machines are further objects whose changes start rounds.
-func (r *Reconciler) SetupWithManager(m ctrl.Manager, machines Changes) error {
+func (r *Reconciler) SetupWithManager(m ctrl.Manager, machines ...Changes) error {
 	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
 		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -115,11 +115,13 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machines Changes) error {
 			return fmt.Errorf("set up the controller of NodeFleets: cache %T: %w", object, err)
 		}
 	}
-	for _, object := range machines.Kinds {
-		if machines.Apart {
-			b = b.WatchesRawSource(r.follow(machines.In, object))
-		} else {
-			b = b.WatchesRawSource(source.Kind(machines.In, object, r.everyFleet()))
+	for _, of := range machines {
+		for _, object := range of.Kinds {
+			if of.Apart {
+				b = b.WatchesRawSource(r.follow(of.In, object))
+			} else {
+				b = b.WatchesRawSource(source.Kind(of.In, object, r.everyFleet()))
+			}
 		}
 	}
 	if err := b.Complete(r); err != nil {

@@ -106,7 +106,7 @@ func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) erro
 // templatesOf returns the MachineDeployments that a fleet copies.
 func templatesOf(fleet *v1alpha1.NodeFleet) map[types.NamespacedName]bool {
 	found := map[types.NamespacedName]bool{}
-	if from := fleet.Spec.ClusterAPI; from != nil && fleet.Spec.Provider != v1alpha1.FleetOpenStack {
+	if from := fleet.Spec.ClusterAPI; from != nil && fleet.Spec.Provider.IsClusterAPI() {
 		for i := range from.Templates {
 			found[types.NamespacedName{Namespace: from.Namespace, Name: from.Templates[i].MachineDeployment}] = true
 		}
@@ -153,6 +153,9 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet, self *fleetobserve.Stock
 
 // noFlavors describes why nothing can be bought.
 func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
+	if spec.Provider == v1alpha1.FleetKarpenter {
+		return "spec.pricing contains no instance type"
+	}
 	if spec.ClusterAPI == nil {
 		return "the project has access to no flavor: have flavors created or shared"
 	}

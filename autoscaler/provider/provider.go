@@ -93,6 +93,8 @@ type Flavor struct {
 	Name string
 	// InstanceType is the seller's name of the instance type; empty if unknown.
 	InstanceType string
+	// PricedAs is the name under which the fleet's pricing has its price; empty for that of InstanceType, else Name.
+	PricedAs string
 	// Size is what pods can use of one machine, including the pods of DaemonSets. MaxPods is the maximum number of
 	// pods.
 	Size    packing.Size

@@ -114,7 +114,7 @@ var errNotRead = errors.New("its provider is OpenStack, and only the autoscaler 
 
 // offers reads what a fleet can buy and has, as the autoscaler does.
 func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleetobserve.Offer, []provider.Machine, error) {
-	if f.Spec.Provider == v1alpha1.FleetOpenStack || f.Spec.ClusterAPI == nil {
+	if !f.Spec.Provider.IsClusterAPI() || f.Spec.ClusterAPI == nil {
 		return nil, nil, errNotRead
 	}
 	prices, err := fleetobserve.ReadPrices(ctx, r.client, &f.Spec.Pricing)

@@ -138,7 +138,7 @@ func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
 	if node.Annotations[annotationMachine] == "" {
 		return ""
 	}
-	at := slices.IndexFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Spec.Provider != v1alpha1.FleetOpenStack })
+	at := slices.IndexFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Spec.Provider.IsClusterAPI() })
 	if at < 0 {
 		return ""
 	}

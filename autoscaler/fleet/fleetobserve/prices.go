@@ -59,14 +59,16 @@ func (p *Prices) add(types []catalogue.Flavor, source string) {
 	p.types, p.of = all, of
 }
 
-// pricesOf returns the price of each flavor: that of the provider, else that of its instance type in the catalogue or
-// list, else that of its name there.
+// pricesOf returns the price of each flavor: that of the provider, else that in the catalogue or list under the name that
+// the provider states, else that of its instance type there, else that of its own name there.
 func pricesOf(flavors []provider.Flavor, known *Prices) map[string]Price {
 	found := make(map[string]Price, len(flavors))
 	for i := range flavors {
 		switch f := &flavors[i]; {
 		case f.HasPrice:
 			found[f.Name] = Price{f.MicroDollarsPerHour, fromAnnotation, true}
+		case f.PricedAs != "":
+			found[f.Name] = known.of[f.PricedAs]
 		case known.of[f.InstanceType].Known:
 			found[f.Name] = known.of[f.InstanceType]
 		default:

@@ -1,0 +1,157 @@
+package karpenter
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// memory is what is remembered of the NodeClaims of a fleet. Karpenter deletes a NodeClaim when the cloud has no such
+// machine, when the NodeClass is not ready, or when the machine does not launch or register in time. Only the absence of
+// the NodeClaim shows that. Such a NodeClaim is lost: it is reported as a failed machine until the fleet releases it, so
+// that the fleet learns as from any other machine that does not come. If the memory is lost, so is that lesson, and
+// nothing else.
+type memory struct {
+	mu sync.Mutex
+	// clock counts the changes of awaited by orders, so that an older list of NodeClaims does not prove absence.
+	clock int
+	// awaited are NodeClaims whose nodes have not registered, by name.
+	awaited map[string]expectation
+	// lost are awaited ones that somebody else has deleted.
+	lost map[string]loss
+	// released are those that the fleet has deleted and that may still exist.
+	released map[string]bool
+}
+
+// expectation is a NodeClaim whose node has not registered.
+type expectation struct {
+	flavor  string
+	ordered time.Time
+	// waits is what it waited for.
+	waits string
+	added int // the clock of the order
+}
+
+// loss is a NodeClaim that somebody else has deleted before its node registered.
+type loss struct {
+	flavor  string
+	ordered time.Time
+	why     string
+	// explained reports that why is final.
+	explained bool
+}
+
+func newMemory() *memory {
+	return &memory{awaited: map[string]expectation{}, lost: map[string]loss{}, released: map[string]bool{}}
+}
+
+// begin returns the clock, before NodeClaims are listed.
+func (m *memory) begin() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clock
+}
+
+// expect records a NodeClaim that was just created.
+func (m *memory) expect(name, flavor string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clock++
+	m.awaited[name] = expectation{flavor: flavor, ordered: now, added: m.clock}
+}
+
+// observe records all NodeClaims of the fleet, as they were at some time since begin.
+func (m *memory) observe(all []claim, began int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	there := make(map[string]bool, len(all))
+	for i := range all {
+		c := &all[i]
+		there[c.Name] = true
+		switch e, expected := m.awaited[c.Name]; {
+		case c.is(conditionRegistered):
+			delete(m.awaited, c.Name)
+			delete(m.lost, c.Name)
+		case c.DeletionTimestamp == nil:
+			m.awaited[c.Name] = expectation{flavor: c.flavor(), ordered: c.CreationTimestamp.Time, waits: c.waits(), added: e.added}
+		case expected && !m.released[c.Name]:
+			m.lose(c.Name, e)
+		}
+	}
+	for name, e := range m.awaited {
+		if !there[name] && e.added <= began {
+			m.lose(name, e)
+		}
+	}
+	maps.DeleteFunc(m.released, func(name string, _ bool) bool { return !there[name] })
+}
+
+// lose records that an awaited NodeClaim was deleted. The caller must hold mu.
+func (m *memory) lose(name string, e expectation) {
+	delete(m.awaited, name)
+	m.lost[name] = loss{flavor: e.flavor, ordered: e.ordered, why: fmt.Sprintf(
+		"NodeClaim %s was deleted before its node registered: %s", name, cmp.Or(e.waits, "Karpenter does this if the cloud has no such machine"))}
+}
+
+// losses returns a copy of the lost NodeClaims.
+func (m *memory) losses() map[string]loss {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.lost)
+}
+
+// explain sets why a NodeClaim is lost; an empty text keeps what is known.
+func (m *memory) explain(name, why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, is := m.lost[name]; is {
+		m.lost[name] = loss{flavor: l.flavor, ordered: l.ordered, why: cmp.Or(why, l.why), explained: true}
+	}
+}
+
+// release records that the fleet is about to delete a NodeClaim. It reports whether that is lost and need not be deleted.
+func (m *memory) release(name string) (lost bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, lost = m.lost[name]
+	delete(m.lost, name)
+	delete(m.awaited, name)
+	m.released[name] = true
+	return lost
+}
+
+// keep takes a release back, because the NodeClaim could not be deleted.
+func (m *memory) keep(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.released, name)
+}
+
+// counted returns the names of the machines of a flavor that the fleet counts: the NodeClaims that are not being deleted,
+// and those that are lost or are becoming so. all are the existing NodeClaims.
+func (m *memory) counted(all []claim, flavor string) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, there := map[string]bool{}, make(map[string]bool, len(all))
+	for i := range all {
+		c := &all[i]
+		there[c.Name] = true
+		_, expected := m.awaited[c.Name]
+		if c.flavor() == flavor && (c.DeletionTimestamp == nil || expected) {
+			found[c.Name] = true
+		}
+	}
+	for name, e := range m.awaited {
+		if e.flavor == flavor && !there[name] {
+			found[name] = true
+		}
+	}
+	for name, l := range m.lost {
+		if l.flavor == flavor {
+			found[name] = true
+		}
+	}
+	return found
+}
