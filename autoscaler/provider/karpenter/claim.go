@@ -132,7 +132,9 @@ func (c *claim) flavor() string {
 }
 
 // is reports whether a condition of the claim is true.
-func (c *claim) is(condition string) bool { return meta.IsStatusConditionTrue(c.Status.Conditions, condition) }
+func (c *claim) is(condition string) bool {
+	return meta.IsStatusConditionTrue(c.Status.Conditions, condition)
+}
 
 // launchFails reports whether Karpenter has failed to launch the machine, and may try again.
 func (c *claim) launchFails() bool {

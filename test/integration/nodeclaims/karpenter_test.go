@@ -1,0 +1,284 @@
+// Package nodeclaims tests NodeFleets whose machines Karpenter launches. The operator is the real one, with the cloud
+// provider by which Karpenter tests itself: kwok simulates the nodes.
+//
+// The tests run one after the other on one control plane, each with its own Karpenter and autoscaler.
+package nodeclaims
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
+)
+
+// machine is an instance type of the cloud, of which pods can use all.
+type machine struct {
+	name       string
+	cores, gib int64
+}
+
+// bench is one test's part of the site.
+type bench struct{ *kit.Bench }
+
+// newBench returns a bench without machines, whose name becomes a namespace.
+func newBench(t *testing.T, name string) *bench {
+	t.Helper()
+	b := &bench{sites.Bench(t, name)}
+	b.Show = func() string { return b.Describe() + b.describeClaims() }
+	return b
+}
+
+// module is the version of Karpenter that the tests run.
+var module = regexp.MustCompile(`(?m)^\s*sigs\.k8s\.io/karpenter (v\S+)`)
+
+// install installs the CRDs of Karpenter.
+func (b *bench) install() {
+	b.Helper()
+	text, err := os.ReadFile("../../peers/karpenter-live/go.mod")
+	if err != nil {
+		b.Fatal(err)
+	}
+	version := module.FindSubmatch(text)
+	if version == nil {
+		b.Fatal("test/peers/karpenter-live/go.mod does not require Karpenter")
+	}
+	cache, err := exec.CommandContext(b.Context(), "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+string(version[1]))
+	var all []playground.Manifest
+	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(source, pattern))
+		if err != nil || len(files) == 0 {
+			b.Fatalf("no %s in %s (%v): run make bin/karpenter", pattern, source, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			found, err := playground.ParseManifests(file, bytes.NewReader(text))
+			if err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, found...)
+		}
+	}
+	if err := b.Site.InstallDefinitions(b.Context(), all); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// class creates the NodeClass, whose nodes join after a second.
+func (b *bench) class() {
+	b.Helper()
+	class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeRegistrationDelay": "1s"}}}
+	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClass"})
+	class.SetName(b.Space)
+	b.Make(class)
+}
+
+// karpenter runs Karpenter with these instance types, in the zones a and b, until the test ends.
+func (b *bench) karpenter(types ...machine) {
+	b.Helper()
+	program, err := exec.LookPath("karpenter")
+	if err != nil {
+		b.Fatalf("%v: run make bin/karpenter, and add bin to PATH", err)
+	}
+	dir := b.TempDir()
+	file := filepath.Join(dir, "types.json")
+	text, err := json.Marshal(instanceTypes(types))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "karpenter.log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Site.KubeconfigPath(), "DISABLE_LEADER_ELECTION=true", "INSTANCE_TYPES_FILE_PATH="+file,
+		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0")
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has no state of its own
+		_ = cmd.Wait()
+		_ = log.Close()
+		if b.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			b.Logf("Karpenter:\n%s", text[max(0, len(text)-6000):])
+		}
+	})
+}
+
+// instanceTypes returns instance types in the format of the cloud provider, which reserves a part of each.
+func instanceTypes(types []machine) (all []any) {
+	in := func(key string, values ...string) any {
+		return map[string]any{"key": key, "operator": "In", "values": values}
+	}
+	for _, m := range types {
+		var offerings []any
+		for _, zone := range []string{"a", "b"} {
+			for _, capacity := range []string{"on-demand", "spot"} {
+				offerings = append(offerings, map[string]any{
+					"Price": 1, "Available": true, "Requirements": []any{in("karpenter.sh/capacity-type", capacity), in(corev1.LabelTopologyZone, zone)},
+				})
+			}
+		}
+		all = append(all, map[string]any{
+			"name": m.name, "architecture": "amd64", "operatingSystems": []string{"linux"}, "offerings": offerings,
+			"resources": map[string]any{"cpu": fmt.Sprintf("%dm", m.cores*1000+100), "memory": fmt.Sprintf("%dMi", m.gib<<10+10), "pods": "110"},
+		})
+	}
+	return all
+}
+
+// prices creates a price catalogue.
+func (b *bench) prices(rows ...string) {
+	b.Helper()
+	b.Make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "prices"}, Data: map[string]string{
+		"flavors.csv": "name,cpu,memory_gib,price_per_hour\n" + strings.Join(rows, "\n") + "\n",
+	}})
+}
+
+func seconds(s float64) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(s * float64(time.Second))}
+}
+
+// fleet creates a NodeFleet of NodeClaims in zone a, with short times.
+func (b *bench) fleet(change ...func(*v1alpha1.NodeFleetSpec)) {
+	b.Helper()
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.Space, Labels: map[string]string{kit.BenchLabel: b.Space}}, Spec: v1alpha1.NodeFleetSpec{
+		Provider: v1alpha1.FleetKarpenter,
+		Karpenter: &v1alpha1.KarpenterNodes{
+			NodeClassRef: v1alpha1.KarpenterNodeClass{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: b.Space},
+			Requirements: []v1alpha1.KarpenterRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+			Labels:       map[string]string{kit.BenchLabel: b.Space},
+		},
+		Pricing: v1alpha1.FleetPricing{
+			BillingPeriod: seconds(1), Catalogue: &v1alpha1.PriceCatalogue{Namespace: b.Space, Name: "prices", Key: "flavors.csv"},
+		},
+		Scaling: v1alpha1.FleetScaling{
+			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(60), ExpectedLag: seconds(2),
+		},
+		Consolidation: v1alpha1.FleetConsolidation{
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60), ReleaseDelay: seconds(3),
+		},
+	}}
+	for _, g := range change {
+		g(&f.Spec)
+	}
+	b.Make(f)
+	b.Cleanup(func() { _ = b.Delete(context.WithoutCancel(b.Context()), f) })
+}
+
+// autoscale runs an autoscaler that sees nothing but the bench, until the returned function is called.
+func (b *bench) autoscale() (stop func()) {
+	b.Helper()
+	o := app.Options{Options: b.Options(b.Space)}
+	o.Config.Wrap(b.View("/api/v1/pods", "/apis/apps/v1/daemonsets"))
+	return b.StartSound("the autoscaler", func(ctx context.Context) error { return app.Run(ctx, o) })
+}
+
+// pods creates pods that run on machines of the bench.
+func (b *bench) pods(prefix string, n int, cpu, memory string) {
+	b.Helper()
+	for i := range n {
+		b.Make(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: fmt.Sprintf("%s-%d", prefix, i)},
+			Spec: corev1.PodSpec{
+				NodeSelector: map[string]string{kit.BenchLabel: b.Space},
+				Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+				}}}},
+			},
+		})
+	}
+}
+
+func (b *bench) removePods() {
+	b.Helper()
+	if err := b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace(b.Space)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// nodeClaims returns the NodeClaims of the fleet.
+func (b *bench) nodeClaims() []unstructured.Unstructured {
+	b.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"})
+	testapi.List(b, b, list, client.MatchingLabels{v1alpha1.LabelFleet: b.Space})
+	return list.Items
+}
+
+func (b *bench) describeClaims() (text string) {
+	for _, c := range b.nodeClaims() {
+		text += fmt.Sprintf("NodeClaim %s: %v\n", c.GetName(), c.Object["status"])
+	}
+	return text
+}
+
+// becomes waits until exactly these nodes exist, by instance type, and as many NodeClaims.
+func (b *bench) becomes(want map[string]int) {
+	b.Helper()
+	total := 0
+	for _, n := range want {
+		total += n
+	}
+	b.Eventually(fmt.Sprintf("the nodes are %v", want), func() string {
+		got := map[string]int{}
+		for _, n := range b.Nodes() {
+			got[n.Labels[corev1.LabelInstanceTypeStable]]++
+		}
+		if claims := len(b.nodeClaims()); fmt.Sprint(got) != fmt.Sprint(want) || claims != total {
+			return fmt.Sprintf("%v, with %d NodeClaims", got, claims)
+		}
+		return ""
+	})
+}
+
+// has waits until a condition of the fleet has this status and reason, and returns its message.
+func (b *bench) has(kind string, status metav1.ConditionStatus, reason string) (message string) {
+	b.Helper()
+	b.Eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
+		var f v1alpha1.NodeFleet
+		if err := b.Get(b.Context(), client.ObjectKey{Name: b.Space}, &f); err != nil {
+			return err.Error()
+		}
+		c := meta.FindStatusCondition(f.Status.Conditions, kind)
+		if c == nil || c.Status != status || c.Reason != reason {
+			return fmt.Sprintf("%+v", c)
+		}
+		message = c.Message
+		return ""
+	})
+	return message
+}

@@ -1,0 +1,68 @@
+package nodeclaims
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+var small, large = machine{"small", 2, 4}, machine{"large", 8, 16}
+
+func TestAFleetGrowsByTheCheapestMixAndShrinksToNothing(t *testing.T) {
+	b := newBench(t, "grow")
+	b.install()
+	b.class()
+	b.karpenter(small, large)
+	b.prices("small,2,4,0.10", "large,8,16,0.30")
+	b.fleet()
+	b.autoscale()
+	b.pods("p", 5, "1900m", "1Gi") // four on a large machine, one on a small one
+
+	b.Runs(5)
+	b.becomes(map[string]int{"large": 1, "small": 1})
+	b.removePods()
+	b.becomes(map[string]int{})
+	b.has(v1alpha1.FleetReady, metav1.ConditionTrue, v1alpha1.FleetReasonReconciled)
+}
+
+func TestAnInstanceTypeThatTheCloudLacksIsReplacedByAnother(t *testing.T) {
+	b := newBench(t, "ghost")
+	b.install()
+	b.class()
+	b.karpenter(small)
+	b.prices("small,2,4,0.10", "ghost,2,4,0.01")
+	b.fleet(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout = seconds(10) })
+	b.autoscale()
+	b.pods("p", 1, "1900m", "1Gi")
+
+	b.Runs(1)
+	b.becomes(map[string]int{"small": 1})
+	if says := b.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, v1alpha1.FleetReasonMachinesNotReady); !strings.Contains(says, "ghost@a") {
+		t.Errorf("Degraded says %q; want it to name ghost@a", says)
+	}
+	b.HasEvent("NodeFleet", b.Space, v1alpha1.FleetReasonMachineAbandoned, "instance type not found")
+	b.removePods()
+	b.becomes(map[string]int{})
+}
+
+func TestAFleetWaitsForItsNodeClass(t *testing.T) {
+	b := newBench(t, "class")
+	b.install()
+	b.karpenter(small)
+	b.prices("small,2,4,0.10")
+	b.fleet()
+	b.autoscale()
+	b.pods("p", 1, "1900m", "1Gi")
+
+	if says := b.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, v1alpha1.FleetReasonFlavorsUnavailable); !strings.Contains(says, "KWOKNodeClass class does not exist: create it") {
+		t.Errorf("Degraded says %q", says)
+	}
+	b.class()
+	b.Runs(1)
+	b.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, v1alpha1.FleetReasonMachinesReady)
+	b.removePods()
+	b.becomes(map[string]int{})
+}
