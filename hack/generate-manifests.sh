@@ -42,6 +42,7 @@ part observe network observe/network policies
 part network network network policies
 part false autoscaler autoscaler rbac deployment service disruption
 part false openstack openstack rbac
+part false karpenter karpenter rbac
 part false catalogue catalogue rbac
 part false workers workers rbac
 part false descheduler descheduler rbac policy consolidation deployment service disruption

@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := addFleets(m, o); err != nil {
+	if err := addFleets(ctx, m, o); err != nil {
 		return err
 	}
 	if err := addPolicies(m, o); err != nil {
@@ -102,17 +102,14 @@ func addPools(m ctrl.Manager, o Options) error {
 }
 
 // addFleets adds the controller of NodeFleets.
-func addFleets(m ctrl.Manager, o Options) error {
+func addFleets(ctx context.Context, m ctrl.Manager, o Options) error {
 	machines, changes, err := machinesOf(m, o)
 	if err != nil {
 		return err
 	}
-	claimed, err := operator.Served(m, karpenter.Kinds()...)
+	claimed, err := claimsOf(ctx, m, o)
 	if err != nil {
 		return err
-	}
-	if len(claimed) == 0 {
-		o.Log.Info("Karpenter is not installed: for fleets with provider Karpenter, install it and restart")
 	}
 	migrations, err := operator.Served(m, &v1alpha1.Migration{})
 	if err != nil {
@@ -149,5 +146,5 @@ func addFleets(m ctrl.Manager, o Options) error {
 			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), of, nodes, templates), nil
 		},
 	}
-	return r.SetupWithManager(m, changes, fleet.Changes{In: m.GetCache(), Kinds: claimed})
+	return r.SetupWithManager(m, changes, claimed)
 }

@@ -1,14 +1,18 @@
 package app
 
 import (
+	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
+	"supercargo.dev/supercargo/autoscaler/provider/karpenter"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
@@ -41,4 +45,26 @@ func machinesApart(m ctrl.Manager, o Options) (cluster.Cluster, fleet.Changes, e
 		return nil, fleet.Changes{}, fmt.Errorf("connect to the cluster of the MachineDeployments: %w", err)
 	}
 	return machines, fleet.Changes{In: machines.GetCache(), Kinds: clusterapi.Kinds(), Apart: true}, nil
+}
+
+// claimsOf returns the changes of NodeClaims that start rounds of fleets. Without the permission to list them, it returns
+// none: to wait for a cache of them would keep the autoscaler from starting in any cluster with Karpenter.
+func claimsOf(ctx context.Context, m ctrl.Manager, o Options) (fleet.Changes, error) {
+	served, err := operator.Served(m, karpenter.Kinds()...)
+	if err != nil {
+		return fleet.Changes{}, err
+	}
+	if len(served) == 0 {
+		o.Log.Info("Karpenter is not installed: for fleets with provider Karpenter, install it and restart")
+		return fleet.Changes{}, nil
+	}
+	err = m.GetAPIReader().List(ctx, karpenter.NewList(), client.Limit(1))
+	switch {
+	case apierrors.IsForbidden(err):
+		o.Log.Info("The autoscaler may not list NodeClaims: for fleets with provider Karpenter, grant the permissions and restart")
+		return fleet.Changes{}, nil
+	case err != nil:
+		return fleet.Changes{}, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	return fleet.Changes{In: m.GetCache(), Kinds: served}, nil
 }

@@ -100,6 +100,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/scheduler/second/disruption.yaml":             1,
 		"../../manifests/adapter/server/apiservices.yaml":              2,
 		"../../manifests/openstack/rbac.yaml":                          4,
+		"../../manifests/karpenter/rbac.yaml":                          4,
 		"../../manifests/catalogue/rbac.yaml":                          2,
 		"../../manifests/workers/rbac.yaml":                            1,
 		"../../manifests/samples/workerpool.yaml":                      2,
@@ -193,6 +194,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		}, leads...),
 		"../../manifests/adapter/server/rbac.yaml": {"patch apiservices", "patch configmaps", "update secrets"},
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
+		"../../manifests/karpenter/rbac.yaml":      {"create nodeclaims", "delete nodeclaims"},
 		"../../manifests/catalogue/rbac.yaml": {
 			"create machinedeployments", "delete machinedeployments",
 			"create awsmachinetemplates", "create azuremachinetemplates", "create gcpmachinetemplates", "create openstackmachinetemplates", "create dockermachinetemplates",

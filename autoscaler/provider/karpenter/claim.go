@@ -72,7 +72,8 @@ type claimStatus struct {
 	Conditions  []metav1.Condition  `json:"conditions"`
 }
 
-func newClaimList() *unstructured.UnstructuredList {
+// NewList returns an empty list of NodeClaims.
+func NewList() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(claimKind.GroupVersion().WithKind(claimKind.Kind + "List"))
 	return list

@@ -122,7 +122,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 
 // list reads the NodeClaims of the fleet, ordered by name.
 func (p *Provider) list(ctx context.Context) ([]claim, error) {
-	list := newClaimList()
+	list := NewList()
 	err := p.claims.Live.List(ctx, list, client.MatchingLabels{v1alpha1.LabelFleet: p.fleet.Name})
 	switch {
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):

@@ -149,7 +149,7 @@ func (s *site) buys(intent, flavor string, from, to int) {
 // names returns the names of the NodeClaims, in their order.
 func (s *site) names() (names []string) {
 	s.Helper()
-	list := newClaimList()
+	list := NewList()
 	if err := s.List(s.Context(), list); err != nil {
 		s.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (v values) flags(t *testing.T) (args []string) {
 var everything = values{
 	"autoscaler.machines.enabled": true, "autoscaler.services.enabled": true, "descheduler.migrations.enabled": true,
 	"descheduler.consolidation.enabled": true, "descheduler.probing.enabled": true,
-	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
+	"autoscaler.openstack.enabled": true, "autoscaler.karpenter.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
 	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "dashboard.enabled": true, "scheduler.second.enabled": true,
 	"scheduler.replacement.enabled": true, "networkPolicy.egress.autoscaler": cloud,
 }

@@ -40,6 +40,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"probes beside the others":        {values{"descheduler.probing.enabled": true, "descheduler.options.probe-namespace": home}, []string{"descheduler.options.probe-namespace is a namespace with other contents"}},
 		"evictions without descheduler":   {only(values{"evictions.enabled": true}), []string{"evictions.enabled requires descheduler.enabled and descheduler.migrations.enabled"}},
 		"OpenStack without autoscaler":    {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled requires autoscaler.enabled"}},
+		"Karpenter without autoscaler":    {only(values{"autoscaler.karpenter.enabled": true}), []string{"autoscaler.karpenter.enabled requires autoscaler.enabled"}},
 		"two that both act": {
 			values{"descheduler.options.leader-elect": false}, []string{"descheduler.options.leader-elect is false", "set descheduler.replicas to 1"},
 		},

@@ -119,6 +119,7 @@ var same = map[string]struct {
 	"the defaults":                  {nil, []string{"observe"}},
 	"the autoscaler":                {may("autoscaler", nil), []string{"autoscaler", "workers"}},
 	"the autoscaler for OpenStack":  {may("autoscaler", values{"autoscaler.openstack.enabled": true}), []string{"autoscaler", "workers", "openstack"}},
+	"the autoscaler for Karpenter":  {may("autoscaler", values{"autoscaler.karpenter.enabled": true}), []string{"autoscaler", "workers", "karpenter"}},
 	"the autoscaler for catalogues": {may("autoscaler", values{"autoscaler.catalogue.enabled": true}), []string{"autoscaler", "workers", "catalogue"}},
 	"the descheduler":               {may("descheduler", nil), []string{"descheduler"}},
 	"evictions, open":               {may("descheduler", values{"evictions.enabled": true}), []string{"descheduler", "evictions/open"}},

@@ -50,7 +50,7 @@ func refusals() []refusal {
 			"clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale"},
 		{"class", "enum", "batch", `supported values: "Any", "Batch", "Service"`},
 		{"mode", "enum", "DryRun", `supported values: "Act", "Observe"`},
-		{"provider", "enum", "AWS", `supported values: "ClusterAPI", "OpenStack"`},
+		{"provider", "enum", "AWS", `supported values: "ClusterAPI", "OpenStack", "Karpenter"`},
 
 		{"provider", "openStack is required if provider is OpenStack, and must be unset otherwise", "OpenStack",
 			"openStack is required if provider is OpenStack, and must be unset otherwise"},
@@ -100,6 +100,7 @@ func refusals() []refusal {
 		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
 	}
 	all = append(all, openStackRefusals()...)
+	all = append(all, karpenterRefusals()...)
 	all = append(all, templateRefusals()...)
 	for _, d := range durations {
 		all = append(all,
@@ -240,6 +241,88 @@ func openStackRefusals() []refusal {
 	return all
 }
 
+// karpenterRefusals returns those of the properties of NodeClaims.
+func karpenterRefusals() []refusal {
+	const (
+		required = "karpenter is required if provider is Karpenter, and must be unset otherwise"
+		priced   = "pricing.list or pricing.catalogue is required if provider is Karpenter, because it lists the instance types"
+		values   = "values must be set if operator is In, NotIn, Gt or Lt, and must be unset otherwise"
+		in       = "operator must be In for topology.kubernetes.io/zone, karpenter.sh/capacity-type and kubernetes.io/arch, because the fleet names their values in each NodeClaim"
+		own      = "key must not be node.kubernetes.io/instance-type, for which instanceTypes is used, karpenter.sh/nodepool or kubernetes.io/hostname"
+	)
+	long := strings.Repeat("a", 317)
+	of := func(key, operator string, values ...any) []any {
+		r := map[string]any{"key": key, "operator": operator}
+		if len(values) > 0 {
+			r["values"] = values
+		}
+		return []any{r}
+	}
+	class := func(field string, value any) map[string]any {
+		r := map[string]any{"group": "a.b", "kind": "A", "name": "a"}
+		if r[field] = value; value == nil {
+			delete(r, field)
+		}
+		return r
+	}
+	var many []any
+	for i := range 51 {
+		many = append(many, of(fmt.Sprintf("key-%d", i), "Exists")...)
+	}
+	labels := map[string]any{}
+	for i := range 65 {
+		labels[fmt.Sprintf("label-%d", i)] = "a"
+	}
+	all := []refusal{
+		{"provider", required, "Karpenter", required},
+		{"karpenter", priced, map[string]any{"nodeClassRef": class("", nil)}, priced},
+		{"karpenter.instanceTypes", "minItems", []any{}, "should have at least 1 items"},
+		{"karpenter.instanceTypes", "maxItems", manyNames(1001), "must have at most 1000 items"},
+		{"karpenter.instanceTypes", "x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
+		{"karpenter.instanceTypes", "[] pattern", []any{"m7i.[a"}, "should match"},
+		{"karpenter.instanceTypes", "[] maxLength", []any{long[:64]}, "may not be more than 63"},
+		{"karpenter.nodeClassRef", "required", nil, "spec.karpenter.nodeClassRef: Required value"},
+		{"karpenter.nodeClassRef", "group pattern", class("group", "a/v1"), "should match"},
+		{"karpenter.requirements", "[] " + values, of("a", "In"), values},
+		{"karpenter.requirements", "[] " + values, of("a", "Exists", "b"), values},
+		{"karpenter.requirements", "[] " + in, of("topology.kubernetes.io/zone", "NotIn", "a"), in},
+		{"karpenter.requirements", "[] " + in, of("karpenter.sh/capacity-type", "Exists"), in},
+		{"karpenter.requirements", "[] " + own, of("node.kubernetes.io/instance-type", "In", "a"), own},
+		{"karpenter.requirements", "[] " + own, of("karpenter.sh/nodepool", "Exists"), own},
+		{"karpenter.requirements", "maxItems", many, "must have at most 50 items"},
+		{"karpenter.requirements", "x-kubernetes-list-type", append(of("a", "Exists"), of("a", "Exists")...), "Duplicate value"},
+		{"karpenter.requirements", "[].required", []any{map[string]any{"key": "a"}}, "operator: Required value"},
+		{"karpenter.requirements", "[] key minLength", of("", "Exists"), "at least 1 chars long"},
+		{"karpenter.requirements", "[] key maxLength", of(long, "Exists"), "may not be more than 316"},
+		{"karpenter.requirements", "[] operator enum", of("a", "Is"), "Unsupported value"},
+		{"karpenter.requirements", "[] values maxItems", of("a", "In", manyNames(101)...), "must have at most 100 items"},
+		{"karpenter.requirements", "[] values x-kubernetes-list-type", of("a", "In", "b", "b"), `Duplicate value: "b"`},
+		{"karpenter.requirements", "[] values[] maxLength", of("a", "In", long[:64]), "may not be more than 63"},
+		{"karpenter.labels", "maxProperties", labels, "must have at most 64 items"},
+		{"karpenter.expireAfter", "pattern", "1d", "should match"},
+		{"karpenter.expireAfter", "maxLength", strings.Repeat("0", 32) + "5s", "may not be more than 32"},
+		{"karpenter.terminationGracePeriod", "pattern", "1.5h", "should match"},
+		{"karpenter.terminationGracePeriod", "maxLength", strings.Repeat("0", 32) + "5s", "may not be more than 32"},
+	}
+	for _, field := range []struct {
+		name string
+		most int
+	}{{"group", 253}, {"kind", 63}, {"name", 253}} {
+		all = append(all,
+			refusal{"karpenter.nodeClassRef", "required", class(field.name, nil), "spec.karpenter.nodeClassRef." + field.name + ": Required value"},
+			refusal{"karpenter.nodeClassRef", field.name + " maxLength", class(field.name, long[:field.most+1]), fmt.Sprintf("may not be more than %d", field.most)})
+		if field.name != "group" {
+			all = append(all, refusal{"karpenter.nodeClassRef", field.name + " minLength", class(field.name, ""), "at least 1 chars long"})
+		}
+	}
+	for _, field := range []string{"taints", "startupTaints"} {
+		all = append(all,
+			refusal{"karpenter." + field, "maxItems", manyTaints(33), "must have at most 32 items"},
+			refusal{"karpenter." + field, "[] required", []any{map[string]any{"key": "a"}}, "effect: Required value"})
+	}
+	return all
+}
+
 func manyTaints(n int) []any {
 	all := make([]any, n)
 	for i := range all {
@@ -269,6 +352,11 @@ func fleetWith(t *testing.T, path string, value any) *unstructured.Unstructured 
 	if strings.HasPrefix(path, "openStack.") {
 		f.Object["spec"] = map[string]any{"provider": "OpenStack", "openStack": map[string]any{
 			"credentials": map[string]any{"namespace": "default", "name": "clouds"}, "image": "node", "networks": []any{"net"},
+		}}
+	}
+	if strings.HasPrefix(path, "karpenter.") {
+		f.Object["spec"] = map[string]any{"provider": "Karpenter", "pricing": map[string]any{"list": "aws", "region": "us-east-1"}, "karpenter": map[string]any{
+			"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
 		}}
 	}
 	f.SetAPIVersion("supercargo.dev/v1alpha1")
