@@ -106,6 +106,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/samples/workerpool.yaml":                      2,
 		"../../manifests/samples/nodefleet-openstack.yaml":             2,
 		"../../manifests/samples/nodefleet-catalogue.yaml":             1,
+		"../../manifests/samples/nodefleet-karpenter.yaml":             1,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)

@@ -84,7 +84,7 @@ func objectIn(t *testing.T, file string) map[string]any {
 
 func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
 	for file, definition := range map[string]string{
-		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "nodefleet-catalogue.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
+		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "nodefleet-catalogue.yaml": "nodefleets", "nodefleet-karpenter.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
 		"replicapolicy.yaml": "replicapolicies",
 		"workerpool.yaml":    "workerpools",
 	} {

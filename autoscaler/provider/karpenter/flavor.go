@@ -60,7 +60,7 @@ func (e example) better(other example) bool {
 // flavor describes the machines of an offer: like the example's node, else like its NodeClaim, else as the pricing states.
 func (p *Provider) flavor(o *offer, e example) provider.Flavor {
 	f := provider.Flavor{
-		Name: o.name, InstanceType: o.of.Name, PricedAs: o.pricedAs, Max: provider.Unlimited, Template: p.template(o), Sold: o.of.Size,
+		Name: o.name, InstanceType: o.of.Name, PricedAs: o.pricedAs, Max: provider.Unlimited, Template: p.template, Sold: o.of.Size,
 		Size: o.of.Size, MaxPods: defaultMaxPods, Labels: o.labels(p.fleet, p.spec), Taints: slices.Clone(p.spec.Taints), Stated: p.spec.Taints,
 	}
 	if o.of.MaxPods != nil {
@@ -123,15 +123,19 @@ func (p *Provider) isCurrent(c *claim) bool {
 	if o == nil {
 		return false
 	}
+	for key, value := range o.givenLabels(p.fleet, p.spec) {
+		if c.Labels[key] != value {
+			return false
+		}
+	}
 	want := o.claim(c.Name, p.fleet, p.spec).Spec
 	return want.NodeClassRef == c.Spec.NodeClassRef && equality.Semantic.DeepEqual(want.Requirements, c.Spec.Requirements) &&
 		equality.Semantic.DeepEqual(want.Taints, c.Spec.Taints) && equality.Semantic.DeepEqual(want.StartupTaints, c.Spec.StartupTaints)
 }
 
-// template identifies what the machines of an offer are made from.
-func (p *Provider) template(o *offer) string {
-	c := o.claim("", p.fleet, p.spec)
-	text, err := json.Marshal(c.Spec)
+// templateOf identifies what the machines of a flavor are made from, apart from the flavor.
+func templateOf(spec *v1alpha1.KarpenterNodes) string {
+	text, err := json.Marshal([]any{spec.NodeClassRef, spec.Requirements, spec.Taints, spec.StartupTaints, spec.Labels})
 	if err != nil {
 		return "" // which cannot happen: all fields can be marshalled
 	}

@@ -70,15 +70,16 @@ type Provider struct {
 	nodes  map[string]*corev1.Node
 	rows   func(ctx context.Context) ([]catalogue.Flavor, error)
 
-	// These are set by Observe: what can be bought, ordered by name, and the same by name.
-	offered []offer
-	named   map[string]*offer
+	// These are set by Observe: what can be bought, ordered by name, the same by name, and what identifies the template.
+	offered  []offer
+	named    map[string]*offer
+	template string
 }
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Observe implements provider.Provider. It takes two requests, for the NodeClaims and the NodeClass, and one more for
-// each NodeClaim that Karpenter has given up since the last time.
+// Observe implements provider.Provider. It takes two requests, for the NodeClaims and the NodeClass, and one more if
+// Karpenter has given up NodeClaims since the last time.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	began := p.memory.begin()
 	all, err := p.list(ctx)
@@ -92,6 +93,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if p.offered, err = offers(p.spec, rows); err != nil {
 		return nil, err
 	}
+	p.template = templateOf(p.spec)
 	p.named = make(map[string]*offer, len(p.offered))
 	for i := range p.offered {
 		p.named[p.offered[i].name] = &p.offered[i]
@@ -100,7 +102,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.memory.observe(all, began)
+	p.memory.observe(all, began, p.claims.Clock.Now())
 	p.explainLost(ctx)
 	found := &provider.Inventory{Machines: p.machines(all)}
 	examples := p.examples(all)

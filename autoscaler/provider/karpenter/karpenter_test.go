@@ -76,7 +76,7 @@ func newSite(t testing.TB) *site {
 	}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(class).
 		WithIndex(&corev1.Event{}, "involvedObject.kind", of(func(e *corev1.Event) string { return e.InvolvedObject.Kind })).
-		WithIndex(&corev1.Event{}, "involvedObject.name", of(func(e *corev1.Event) string { return e.InvolvedObject.Name })).
+		WithIndex(&corev1.Event{}, "reason", of(func(e *corev1.Event) string { return e.Reason })).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := s.refuses("create " + o.GetName()); err != nil {
@@ -392,6 +392,12 @@ func TestANodeClaimThatKarpenterGivesUpIsAFailedMachine(t *testing.T) {
 			}
 			s.vanishes(name)
 		}, "InsufficientCapacityError: " + message},
+		{"at once, with an Event about another one", func(s *site, name string) {
+			if err := s.Create(s.Context(), about("other")); err != nil {
+				s.Fatal(err)
+			}
+			s.vanishes(name)
+		}, "was deleted before its node registered: Karpenter does this"},
 		{"at once, without an Event", func(s *site, name string) { s.vanishes(name) }, "was deleted before its node registered: Karpenter does this"},
 		{"at once, and Events may not be read", func(s *site, name string) {
 			s.refuses = func(what string) error {
@@ -515,15 +521,30 @@ func TestARegisteredNodeClaimThatDisappearsIsNoFailure(t *testing.T) {
 	}
 }
 
+func TestAFailedMachineIsForgottenIfTheFleetMayNotReleaseIt(t *testing.T) {
+	s := newSite(t)
+	s.buys("order", "small", 0, 1)
+	s.vanishes(s.names()[0])
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {9 * time.Minute, 1}, {time.Minute, 0}} {
+		s.clock.Step(step.after)
+		if _, found := s.observed(); flavorOf(t, found, "small").Want != step.want {
+			t.Errorf("after %v more, the flavor wants %d machines; want %d", step.after, flavorOf(t, found, "small").Want, step.want)
+		}
+	}
+}
+
 // TestAnOlderListProvesNoAbsence orders a machine while the NodeClaims are being listed.
 func TestAnOlderListProvesNoAbsence(t *testing.T) {
 	m := newMemory()
 	began := m.begin()
 	m.expect("new", "small", start)
-	if m.observe(nil, began); len(m.losses()) != 0 {
+	if m.observe(nil, began, start); len(m.losses()) != 0 {
 		t.Errorf("lost %v by a list from before the order", m.losses())
 	}
-	if m.observe(nil, m.begin()); len(m.losses()) != 1 {
+	if m.observe(nil, m.begin(), start); len(m.losses()) != 1 {
 		t.Errorf("lost %v by a list from after the order, want one", m.losses())
 	}
 }
@@ -565,7 +586,7 @@ func TestMachinesAreAsLargeAsKarpenterAndThenTheNodeSay(t *testing.T) {
 	s.buys("order", "large", 0, 1)
 	name := s.names()[0]
 	s.set(name, map[string]any{"cpu": "7900m", "memory": "15Gi", "pods": "50"}, "status", "allocatable")
-	s.set(name, map[string]any{"supercargo.dev/fleet": "general", "cloud.example.com/generation": "7"}, "metadata", "labels")
+	s.set(name, map[string]any{"supercargo.dev/fleet": "general", "supercargo.dev/class": "batch", "cloud.example.com/generation": "7"}, "metadata", "labels")
 	s.set(name, "cloud://1", "status", "providerID")
 	_, found = s.observed()
 	f := flavorOf(t, found, "large")
@@ -605,6 +626,10 @@ func TestMachinesOfAnOlderSpecAreOutdated(t *testing.T) {
 	b, a := flavorOf(t, before, "large"), flavorOf(t, after, "large")
 	if a.Template == b.Template || a.Size.MilliCPU != 8000 || a.Want != 1 {
 		t.Errorf("flavor %+v; want another template, and the size in the pricing", a)
+	}
+	s.fleet.Spec.Karpenter.Taints, s.fleet.Spec.Karpenter.Labels = nil, map[string]string{"team": "physics"}
+	if _, after = s.observed(); !after.Machines[0].Outdated {
+		t.Error("a machine without a new label is not outdated")
 	}
 	s.fleet.Spec.Karpenter.InstanceTypes = []string{"small"}
 	_, after = s.observed()

@@ -39,9 +39,13 @@ type loss struct {
 	flavor  string
 	ordered time.Time
 	why     string
+	at      time.Time
 	// explained reports that why is final.
 	explained bool
 }
+
+// lossTime is how long a lost NodeClaim is remembered if the fleet does not release it, because it may not act.
+const lossTime = 10 * time.Minute
 
 func newMemory() *memory {
 	return &memory{awaited: map[string]expectation{}, lost: map[string]loss{}, released: map[string]bool{}}
@@ -62,8 +66,9 @@ func (m *memory) expect(name, flavor string, now time.Time) {
 	m.awaited[name] = expectation{flavor: flavor, ordered: now, added: m.clock}
 }
 
-// observe records all NodeClaims of the fleet, as they were at some time since begin.
-func (m *memory) observe(all []claim, began int) {
+// observe records all NodeClaims of the fleet, as they were at some time since begin. now is
+// the current time.
+func (m *memory) observe(all []claim, began int, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	there := make(map[string]bool, len(all))
@@ -77,21 +82,22 @@ func (m *memory) observe(all []claim, began int) {
 		case c.DeletionTimestamp == nil:
 			m.awaited[c.Name] = expectation{flavor: c.flavor(), ordered: c.CreationTimestamp.Time, waits: c.waits(), added: e.added}
 		case expected && !m.released[c.Name]:
-			m.lose(c.Name, e)
+			m.lose(c.Name, e, now)
 		}
 	}
 	for name, e := range m.awaited {
 		if !there[name] && e.added <= began {
-			m.lose(name, e)
+			m.lose(name, e, now)
 		}
 	}
+	maps.DeleteFunc(m.lost, func(_ string, l loss) bool { return now.Sub(l.at) >= lossTime })
 	maps.DeleteFunc(m.released, func(name string, _ bool) bool { return !there[name] })
 }
 
 // lose records that an awaited NodeClaim was deleted. The caller must hold mu.
-func (m *memory) lose(name string, e expectation) {
+func (m *memory) lose(name string, e expectation, now time.Time) {
 	delete(m.awaited, name)
-	m.lost[name] = loss{flavor: e.flavor, ordered: e.ordered, why: fmt.Sprintf(
+	m.lost[name] = loss{flavor: e.flavor, ordered: e.ordered, at: now, why: fmt.Sprintf(
 		"NodeClaim %s was deleted before its node registered: %s", name, cmp.Or(e.waits, "Karpenter does this if the cloud has no such machine"))}
 }
 
@@ -107,7 +113,8 @@ func (m *memory) explain(name, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l, is := m.lost[name]; is {
-		m.lost[name] = loss{flavor: l.flavor, ordered: l.ordered, why: cmp.Or(why, l.why), explained: true}
+		l.why, l.explained = cmp.Or(why, l.why), true
+		m.lost[name] = l
 	}
 }
 

@@ -9,11 +9,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +47,13 @@ type bench struct{ *kit.Bench }
 // newBench returns a bench without machines, whose name becomes a namespace.
 func newBench(t *testing.T, name string) *bench {
 	t.Helper()
-	b := &bench{sites.Bench(t, name)}
+	return newBenchOn(t, sites, name)
+}
+
+// newBenchOn returns a bench on one of the control planes.
+func newBenchOn(t *testing.T, of *kit.Sites, name string) *bench {
+	t.Helper()
+	b := &bench{of.Bench(t, name)}
 	b.Show = func() string { return b.Describe() + b.describeClaims() }
 	return b
 }
@@ -91,10 +100,10 @@ func (b *bench) install() {
 	}
 }
 
-// class creates the NodeClass, whose nodes join after a second.
-func (b *bench) class() {
+// class creates the NodeClass, whose nodes join after a second, or as stated.
+func (b *bench) class(delay ...string) {
 	b.Helper()
-	class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeRegistrationDelay": "1s"}}}
+	class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeRegistrationDelay": append(delay, "1s")[0]}}}
 	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClass"})
 	class.SetName(b.Space)
 	b.Make(class)
@@ -202,9 +211,23 @@ func (b *bench) fleet(change ...func(*v1alpha1.NodeFleetSpec)) {
 // autoscale runs an autoscaler that sees nothing but the bench, until the returned function is called.
 func (b *bench) autoscale() (stop func()) {
 	b.Helper()
+	return b.StartSound("the autoscaler", b.autoscaler())
+}
+
+// autoscaler returns a function that runs an autoscaler.
+func (b *bench) autoscaler(change ...func(*app.Options)) func(context.Context) error {
 	o := app.Options{Options: b.Options(b.Space)}
+	for _, f := range change {
+		f(&o)
+	}
 	o.Config.Wrap(b.View("/api/v1/pods", "/apis/apps/v1/daemonsets"))
-	return b.StartSound("the autoscaler", func(ctx context.Context) error { return app.Run(ctx, o) })
+	return func(ctx context.Context) error { return app.Run(ctx, o) }
+}
+
+// autoscaleAgainAfter runs an autoscaler, and a new one when its connection is cut.
+func (b *bench) autoscaleAgainAfter(c *kit.Cut) {
+	b.Helper()
+	b.StartAfterCut("the autoscaler", c, b.Start(b.autoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })), func() { b.autoscale() })
 }
 
 // pods creates pods that run on machines of the bench.
@@ -237,6 +260,56 @@ func (b *bench) nodeClaims() []unstructured.Unstructured {
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"})
 	testapi.List(b, b, list, client.MatchingLabels{v1alpha1.LabelFleet: b.Space})
 	return list.Items
+}
+
+// orders waits for a NodeClaim of an instance type that is not being deleted, and returns it.
+func (b *bench) orders(instanceType string) (found *unstructured.Unstructured) {
+	b.Helper()
+	b.Eventually("there is a NodeClaim of "+instanceType, func() string {
+		for _, c := range b.nodeClaims() {
+			if c.GetDeletionTimestamp() == nil && strings.Contains(fmt.Sprint(c.Object["spec"]), instanceType) {
+				found = &c
+				return ""
+			}
+		}
+		return "there is none"
+	})
+	return found
+}
+
+func (b *bench) deleteClaim(c *unstructured.Unstructured) {
+	b.Helper()
+	if err := b.Delete(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// claimsEver watches NodeClaims, and returns a function that returns the names of all that have existed, ordered.
+func (b *bench) claimsEver() func() []string {
+	b.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"})
+	w, err := b.Watch(b.Context(), list, client.MatchingLabels{v1alpha1.LabelFleet: b.Space})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var mu sync.Mutex
+	names := map[string]bool{}
+	go func() {
+		for e := range w.ResultChan() {
+			if c, ok := e.Object.(*unstructured.Unstructured); ok {
+				mu.Lock()
+				names[c.GetName()] = true
+				mu.Unlock()
+			}
+		}
+	}()
+	b.Cleanup(w.Stop)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Sorted(maps.Keys(names))
+	}
 }
 
 func (b *bench) describeClaims() (text string) {

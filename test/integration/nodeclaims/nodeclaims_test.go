@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 var small, large = machine{"small", 2, 4}, machine{"large", 8, 16}
@@ -65,4 +66,63 @@ func TestAFleetWaitsForItsNodeClass(t *testing.T) {
 	b.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, v1alpha1.FleetReasonMachinesReady)
 	b.removePods()
 	b.becomes(map[string]int{})
+}
+
+func TestANodeClaimThatSomebodyElseDeletesIsNotOrderedAgainAtOnce(t *testing.T) {
+	b := newBench(t, "deleted")
+	b.install()
+	b.class("1h") // no node joins
+	b.karpenter(small, machine{"dear", 2, 4})
+	b.prices("small,2,4,0.10", "dear,2,4,0.11")
+	b.fleet()
+	b.autoscale()
+	b.pods("p", 1, "1900m", "1Gi")
+
+	b.deleteClaim(b.orders("small"))
+	b.orders("dear")
+	b.HasEvent("NodeFleet", b.Space, v1alpha1.FleetReasonMachineAbandoned, "was deleted before its node registered")
+	if says := b.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, v1alpha1.FleetReasonMachinesNotReady); !strings.Contains(says, "small@a") {
+		t.Errorf("Degraded says %q; want it to name small@a", says)
+	}
+}
+
+func TestAFleetWaitsForKarpenter(t *testing.T) {
+	b := newBenchOn(t, without, "none")
+	b.prices("small,2,4,0.10")
+	b.fleet()
+	b.autoscale()
+	if says := b.has(v1alpha1.FleetReady, metav1.ConditionFalse, v1alpha1.FleetReasonNodeClaimsNotServed); !strings.Contains(says, "install Karpenter") {
+		t.Errorf("Ready says %q", says)
+	}
+	b.install()
+	b.class()
+	b.has(v1alpha1.FleetReady, metav1.ConditionTrue, v1alpha1.FleetReasonReconciled)
+}
+
+// The autoscaler is killed just after its first write, after its second, and so on, until a run has no such write. A
+// new one must then reach the same result as an undisturbed one.
+func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
+	const atOnce = 6 // runs that wait most of the time
+	shared := newBench(t, "kill")
+	shared.install()
+	shared.karpenter(small, large)
+	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) {
+		b := newBench(t, name)
+		b.class()
+		b.prices("small,2,4,0.10", "large,8,16,0.30")
+		ever := b.claimsEver()
+		b.fleet()
+		b.pods("p", 5, "1900m", "1Gi")
+		b.autoscaleAgainAfter(c)
+		b.Runs(5)
+		b.becomes(map[string]int{"large": 1, "small": 1})
+		b.removePods()
+		b.becomes(map[string]int{})
+		if names := ever(); len(names) != 2 {
+			t.Errorf("NodeClaims %q were created, want two", names)
+		}
+	})
+	if n < 6 || n > 60 {
+		t.Errorf("the run without an autoscaler killed has %d writes", n)
+	}
 }
