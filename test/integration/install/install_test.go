@@ -112,7 +112,7 @@ func TestRemovingAPartLeavesTheOthers(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
 	// In the order in which docs/operations.md removes them.
-	parts := []string{"evictions/closed", "adapter", "workers", "openstack", "catalogue", "descheduler", "agent", "meter", "autoscaler", "scheduler/second", "network"}
+	parts := []string{"evictions/closed", "adapter", "workers", "openstack", "karpenter", "catalogue", "descheduler", "agent", "meter", "autoscaler", "scheduler/second", "network"}
 	c.install(parts...)
 	fleet := kit.Objects(t, manifests+"samples/nodefleet.yaml")[0]
 	migration := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work", Finalizers: []string{v1alpha1.FinalizerMigration}}}
