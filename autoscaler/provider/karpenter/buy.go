@@ -21,7 +21,7 @@ import (
 const concurrency = 10
 
 // Buy implements provider.Provider. The NodeClaims of an order are numbered from 0 and named after their number, so that
-// none is created twice. One that Karpenter has given up is not created again.
+// none is created twice. One that Karpenter has deleted is not created again.
 func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int) error {
 	o := p.named[flavor]
 	if o == nil {

@@ -34,9 +34,10 @@ const (
 	conditionLaunched    = "Launched"
 	conditionRegistered  = "Registered"
 	conditionInitialized = "Initialized"
-	// reasonAwaiting is the reason of a condition that Karpenter has not worked on.
-	reasonAwaiting = "AwaitingReconciliation"
 )
+
+// awaiting is the reason of a condition that Karpenter has not worked on.
+const awaiting = "AwaitingReconciliation"
 
 // launchPatience is how long Karpenter may fail to launch a machine before the machine counts as failed. Karpenter
 // retries errors that may be temporary.
@@ -140,7 +141,7 @@ func (c *claim) is(condition string) bool {
 // launchFails reports whether Karpenter has failed to launch the machine, and may try again.
 func (c *claim) launchFails() bool {
 	launched := meta.FindStatusCondition(c.Status.Conditions, conditionLaunched)
-	return launched != nil && launched.Status != metav1.ConditionTrue && launched.Reason != reasonAwaiting && launched.Message != ""
+	return launched != nil && launched.Status != metav1.ConditionTrue && launched.Message != "" && launched.Reason != awaiting
 }
 
 // waits returns what the claim waits for; empty if it is initialized.

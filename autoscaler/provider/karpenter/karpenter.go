@@ -9,7 +9,7 @@
 // lost (memory.go).
 //
 // The files follow a round: karpenter.go (the observation), claim.go (NodeClaims), class.go (the NodeClass), offer.go and
-// flavor.go (what can be bought), memory.go and lost.go (NodeClaims that Karpenter has given up), buy.go (the writes).
+// flavor.go (what can be bought), memory.go and lost.go (NodeClaims that Karpenter has deleted), buy.go (the writes).
 package karpenter
 
 import (
@@ -79,7 +79,7 @@ type Provider struct {
 var _ provider.Provider = (*Provider)(nil)
 
 // Observe implements provider.Provider. It takes two requests, for the NodeClaims and the NodeClass, and one more if
-// Karpenter has given up NodeClaims since the last time.
+// Karpenter has deleted NodeClaims since the last time.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	began := p.memory.begin()
 	all, err := p.list(ctx)
@@ -156,7 +156,7 @@ func forbidden(what string, err error) error {
 		"the autoscaler may not %s: apply manifests/karpenter, or set autoscaler.karpenter.enabled in the values of the chart (%v)", what, err)}
 }
 
-// machines converts NodeClaims, and those that Karpenter has given up, for the fleet. They are ordered by name.
+// machines converts NodeClaims, and those that are lost, for the fleet. They are ordered by name.
 func (p *Provider) machines(all []claim) []provider.Machine {
 	on, lost := nodesOf(all, p.nodes), p.memory.losses()
 	machines := make([]provider.Machine, 0, len(all)+len(lost))

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reasonNoCapacity is the reason of Karpenter's Events about NodeClaims that it deletes because the cloud has no such
+// noCapacity is the reason of Karpenter's Events about NodeClaims that it deletes because the cloud has no such
 // machine.
-const reasonNoCapacity = "InsufficientCapacityError"
+const noCapacity = "InsufficientCapacityError"
 
 // explainLost adds what Karpenter's Events say about lost NodeClaims. Each is asked for once. Events may be missing, or
 // the autoscaler may not be allowed to read them: then the conditions of the NodeClaim remain the reason.
@@ -25,18 +25,18 @@ func (p *Provider) explainLost(ctx context.Context) {
 	}
 	var list corev1.EventList
 	err := p.claims.Live.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{
-		"involvedObject.kind": claimKind.Kind, "reason": reasonNoCapacity,
+		"involvedObject.kind": claimKind.Kind, "reason": noCapacity,
 	})
 	if err != nil {
 		list.Items = nil
 	}
 	for name := range lost {
-		p.memory.explain(name, toldBy(name, list.Items))
+		p.memory.explain(name, reasonIn(name, list.Items))
 	}
 }
 
-// toldBy returns why Karpenter gave up a NodeClaim according to its Events; empty if they do not say that.
-func toldBy(name string, events []corev1.Event) string {
+// reasonIn returns why Karpenter deleted a NodeClaim according to its Events; empty if they do not say that.
+func reasonIn(name string, events []corev1.Event) string {
 	for i := range events {
 		if e := &events[i]; e.InvolvedObject.Name == name {
 			return fmt.Sprintf("%s: %s", e.Reason, strings.TrimPrefix(e.Message, "NodeClaim "+name+" event: "))

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,6 +132,7 @@ func (b *bench) karpenter(types ...machine) {
 	}
 	cmd := exec.Command(program)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Site.KubeconfigPath(), "DISABLE_LEADER_ELECTION=true", "INSTANCE_TYPES_FILE_PATH="+file,
 		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0")
 	if err := cmd.Start(); err != nil {
@@ -177,6 +179,10 @@ func (b *bench) prices(rows ...string) {
 	}})
 }
 
+// expectedLag is the lag of these fleets until they have measured one. Pods that came within it look like a stream, of
+// which a fleet expects more.
+var expectedLag = seconds(2)
+
 func seconds(s float64) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(s * float64(time.Second))}
 }
@@ -195,7 +201,7 @@ func (b *bench) fleet(change ...func(*v1alpha1.NodeFleetSpec)) {
 			BillingPeriod: seconds(1), Catalogue: &v1alpha1.PriceCatalogue{Namespace: b.Space, Name: "prices", Key: "flavors.csv"},
 		},
 		Scaling: v1alpha1.FleetScaling{
-			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(60), ExpectedLag: seconds(2),
+			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(60), ExpectedLag: expectedLag,
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
 			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60), ReleaseDelay: seconds(3),
@@ -244,6 +250,28 @@ func (b *bench) pods(prefix string, n int, cpu, memory string) {
 			},
 		})
 	}
+}
+
+// wait waits until n pods are unschedulable, so that a fleet that is created then plans for all of them together.
+func (b *bench) wait(n int) {
+	b.Helper()
+	b.Eventually(fmt.Sprintf("%d pods are unschedulable", n), func() string {
+		waiting, newest := 0, time.Time{}
+		for _, p := range b.Pods() {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+					waiting++
+				}
+			}
+			if p.CreationTimestamp.After(newest) {
+				newest = p.CreationTimestamp.Time
+			}
+		}
+		if waiting != n || time.Since(newest) < expectedLag.Duration {
+			return fmt.Sprintf("%d are, the newest since %v", waiting, newest)
+		}
+		return ""
+	})
 }
 
 func (b *bench) removePods() {

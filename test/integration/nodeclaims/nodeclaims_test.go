@@ -18,9 +18,10 @@ func TestAFleetGrowsByTheCheapestMixAndShrinksToNothing(t *testing.T) {
 	b.class()
 	b.karpenter(small, large)
 	b.prices("small,2,4,0.10", "large,8,16,0.30")
+	b.pods("p", 5, "1900m", "1Gi") // four on a large machine, one on a small one
+	b.wait(5)
 	b.fleet()
 	b.autoscale()
-	b.pods("p", 5, "1900m", "1Gi") // four on a large machine, one on a small one
 
 	b.Runs(5)
 	b.becomes(map[string]int{"large": 1, "small": 1})
@@ -110,9 +111,10 @@ func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 		b := newBench(t, name)
 		b.class()
 		b.prices("small,2,4,0.10", "large,8,16,0.30")
+		b.pods("p", 5, "1900m", "1Gi")
+		b.wait(5)
 		ever := b.claimsEver()
 		b.fleet()
-		b.pods("p", 5, "1900m", "1Gi")
 		b.autoscaleAgainAfter(c)
 		b.Runs(5)
 		b.becomes(map[string]int{"large": 1, "small": 1})
