@@ -52,12 +52,14 @@ type site struct {
 	mapper *meta.DefaultRESTMapper
 	fleet  *v1alpha1.NodeFleet
 	nodes  map[string]*corev1.Node
+	// deleted are the UIDs that deletions require, by name.
+	deleted map[string]types.UID
 	// refuses returns an error for a request, as VERB NAME.
 	refuses func(what string) error
 }
 
 func newSite(t testing.TB) *site {
-	s := &site{TB: t, clock: clocktesting.NewFakeClock(start), nodes: map[string]*corev1.Node{}, refuses: func(string) error { return nil }}
+	s := &site{TB: t, clock: clocktesting.NewFakeClock(start), nodes: map[string]*corev1.Node{}, deleted: map[string]types.UID{}, refuses: func(string) error { return nil }}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -89,6 +91,10 @@ func newSite(t testing.TB) *site {
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				if err := s.refuses("delete " + o.GetName()); err != nil {
 					return err
+				}
+				var options client.DeleteOptions
+				if options.ApplyOptions(opts); options.Preconditions != nil && options.Preconditions.UID != nil {
+					s.deleted[o.GetName()] = *options.Preconditions.UID
 				}
 				return c.Delete(ctx, o, opts...)
 			},
@@ -503,6 +509,81 @@ func TestADeletionThatFailsIsRepeated(t *testing.T) {
 	if names := s.names(); len(names) != 0 {
 		t.Errorf("NodeClaims %q, want none", names)
 	}
+	if uid := s.deleted[name]; uid != types.UID("uid of "+name) {
+		t.Errorf("the deletion is of any NodeClaim with UID %q", uid)
+	}
+}
+
+func TestANodeClaimWhoseDeletionFailsMayStillBeLost(t *testing.T) {
+	s := newSite(t)
+	s.buys("order", "small", 0, 1)
+	name := s.names()[0]
+	s.refuses = func(what string) error {
+		if what == "delete "+name {
+			return apierrors.NewInternalError(errors.New("no leader"))
+		}
+		return nil
+	}
+	p, _ := s.observed()
+	if err := p.Release(t.Context(), "give up", "small", 1, []string{name}); err == nil {
+		t.Fatal("the release succeeded")
+	}
+	s.refuses = func(string) error { return nil }
+	s.observed()
+	s.vanishes(name)
+	if _, found := s.observed(); len(found.Machines) != 1 || found.Machines[0].Failed == "" {
+		t.Errorf("machines %+v; want one that failed", found.Machines)
+	}
+}
+
+// TestAReleaseOutlivesAnOlderList lists the NodeClaims while one of them is being deleted.
+func TestAReleaseOutlivesAnOlderList(t *testing.T) {
+	m := newMemory()
+	c := claim{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	m.observe([]claim{c}, m.begin(), start)
+	began := m.begin()
+	if m.release("one") {
+		t.Error("it was lost before the release")
+	}
+	m.observe([]claim{c}, began, start)
+	c.DeletionTimestamp = new(metav1.NewTime(start))
+	m.observe([]claim{c}, m.begin(), start)
+	m.observe(nil, m.begin(), start)
+	if lost := m.losses(); len(lost) > 0 {
+		t.Errorf("lost %v, want none", lost)
+	}
+}
+
+func TestAnOrderCountsWhatKarpenterDeletesMeanwhile(t *testing.T) {
+	for name, away := range map[string]func(s *site, name string){"vanished": (*site).vanishes, "leaving": (*site).leaves} {
+		s := newSite(t)
+		s.buys("first", "small", 0, 2)
+		s.buys("other", "large", 0, 1)
+		p, _ := s.observed()
+		for _, claim := range s.names() {
+			away(s, claim)
+		}
+		if err := p.Buy(t.Context(), "second", "small", 2, 3); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, found := s.observed(); flavorOf(t, found, "small").Want != 3 || flavorOf(t, found, "large").Want != 1 {
+			t.Errorf("%s: the flavors want %d and %d machines, want 3 and 1", name, flavorOf(t, found, "small").Want, flavorOf(t, found, "large").Want)
+		}
+	}
+}
+
+func TestANodeClaimThatExistsIsNotCreatedAgain(t *testing.T) {
+	s := newSite(t)
+	p, _ := s.observed()
+	s.refuses = func(what string) error {
+		if strings.HasPrefix(what, "create ") {
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, "x")
+		}
+		return nil
+	}
+	if err := p.Buy(t.Context(), "order", "small", 0, 1); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestARegisteredNodeClaimThatDisappearsIsNoFailure(t *testing.T) {
@@ -558,6 +639,10 @@ func TestAMachineThatCannotLaunchFailsAfterAMinute(t *testing.T) {
 		return found.Machines[0].Failed
 	}
 	s.clock.Step(2 * time.Minute)
+	if why := failed(); why != "" {
+		t.Errorf("it failed before Karpenter has tried: %s", why)
+	}
+	s.conditions(name, nil, "Launched", "AwaitingReconciliation", "object is awaiting reconciliation")
 	if why := failed(); why != "" {
 		t.Errorf("it failed before Karpenter has tried: %s", why)
 	}

@@ -79,9 +79,10 @@ func (m *memory) observe(all []claim, began int, now time.Time) {
 		case c.is(conditionRegistered):
 			delete(m.awaited, c.Name)
 			delete(m.lost, c.Name)
+		case m.released[c.Name]: // listed before it was deleted, or leaving
 		case c.DeletionTimestamp == nil:
 			m.awaited[c.Name] = expectation{flavor: c.flavor(), ordered: c.CreationTimestamp.Time, waits: c.waits(), added: e.added}
-		case expected && !m.released[c.Name]:
+		case expected:
 			m.lose(c.Name, e, now)
 		}
 	}
