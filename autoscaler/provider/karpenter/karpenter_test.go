@@ -484,6 +484,16 @@ func TestANodeClaimThatTheFleetReleasesIsNoFailure(t *testing.T) {
 	}
 }
 
+func TestANewProcessLeavesAloneWhatIsLeaving(t *testing.T) {
+	s := newSite(t)
+	s.buys("order", "small", 0, 1)
+	s.leaves(s.names()[0])
+	s.claims.fleets = nil
+	if _, found := s.observed(); len(found.Machines) != 1 || !found.Machines[0].Leaving {
+		t.Errorf("machines %+v; want one that is leaving", found.Machines)
+	}
+}
+
 func TestADeletionThatFailsIsRepeated(t *testing.T) {
 	s := newSite(t)
 	s.buys("order", "small", 0, 1)
