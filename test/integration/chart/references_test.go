@@ -199,7 +199,7 @@ func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 			for _, o := range w.objects {
 				w.check(o)
 				switch o.GetNamespace() {
-				case "", namespace, "kube-system":
+				case "", namespace, "kube-system", "default":
 				default:
 					w.needs(o, "Namespace", "", o.GetNamespace())
 				}
