@@ -23,9 +23,12 @@ func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 		{Name: "b", InstanceType: "unlisted"},
 		{Name: "gift", HasPrice: true},
 		{Name: "c", InstanceType: "listed"},
+		{Name: "d", InstanceType: "m5.large", PricedAs: "small"},
+		{Name: "spot", InstanceType: "m5.large", PricedAs: "m5.large/spot"},
 	}
 	want := map[string]Price{
 		"small": {7, "Annotation", true}, "a": {96_000, "Catalogue", true}, "free": {0, "Catalogue", true}, "b": {}, "gift": {0, "Annotation", true}, "c": {3, "List", true},
+		"d": {50_000, "Catalogue", true}, "spot": {},
 	}
 	if diff := cmp.Diff(want, pricesOf(flavors, known)); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
