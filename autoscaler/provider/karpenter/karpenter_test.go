@@ -209,7 +209,7 @@ func (s *site) vanishes(name string) {
 	if err := s.Update(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.WithWatch.Delete(s.Context(), object); client.IgnoreNotFound(err) != nil {
+	if err := s.Delete(s.Context(), object); client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
 }
@@ -222,7 +222,7 @@ func (s *site) leaves(name string) {
 	if err := s.Update(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.WithWatch.Delete(s.Context(), object); err != nil {
+	if err := s.Delete(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
 }
