@@ -484,7 +484,7 @@ func TestANodeClaimThatTheFleetReleasesIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestANewProcessLeavesAloneWhatIsLeaving(t *testing.T) {
+func TestANewProcessDoesNotCountWhatIsLeaving(t *testing.T) {
 	s := newSite(t)
 	s.buys("order", "small", 0, 1)
 	s.leaves(s.names()[0])
