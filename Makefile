@@ -230,6 +230,7 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 # of two cores already.
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
+test-integration-rest: $(BIN)/karpenter
 test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/promtool $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
 	$(with_tools) $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests) $(ran_before)) $(these_pkgs))
 

@@ -12,7 +12,7 @@ import (
 
 var small, large = machine{"small", 2, 4}, machine{"large", 8, 16}
 
-func TestAFleetGrowsByTheCheapestMixAndShrinksToNothing(t *testing.T) {
+func TestKarpenterLaunchesTheCheapestMixAndTerminatesIt(t *testing.T) {
 	b := newBench(t, "grow")
 	b.install()
 	b.class()
