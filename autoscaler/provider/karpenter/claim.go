@@ -23,11 +23,15 @@ import (
 // claimKind is the kind of NodeClaims.
 var claimKind = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
 
-// Labels of nodes of Karpenter.
-const (
-	labelCapacityType = "karpenter.sh/capacity-type"
-	labelNodePool     = "karpenter.sh/nodepool"
-)
+// labelCapacityType is the label of nodes of Karpenter with their capacity type.
+const labelCapacityType = "karpenter.sh/capacity-type"
+
+// poolKind is the kind of NodePools.
+var poolKind = schema.GroupKind{Group: "karpenter.sh", Kind: "NodePool"}
+
+// nameSpace is how much of the name of a fleet is in the names of its NodeClaims. A provider puts a prefix of ten
+// characters before the name, and its cloud accepts 63.
+const nameSpace = 36
 
 // The conditions of NodeClaims.
 const (
@@ -88,12 +92,20 @@ func readClaims(list *unstructured.UnstructuredList) ([]claim, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &c); err != nil {
 			return nil, fmt.Errorf("read NodeClaim %s: %w", list.Items[i].GetName(), err)
 		}
-		if _, pooled := c.Labels[labelNodePool]; !pooled {
+		if !c.pooled() {
 			all = append(all, c)
 		}
 	}
 	slices.SortFunc(all, func(a, b claim) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// pooled reports whether a NodePool owns the claim. Its label is no proof: providers label every NodeClaim with the name
+// of its NodePool, and those without one with the empty name.
+func (c *claim) pooled() bool {
+	return slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind() == poolKind
+	})
 }
 
 // unstructured returns the claim as an object that clients accept.
@@ -114,7 +126,7 @@ func (c *claim) unstructured() (*unstructured.Unstructured, error) {
 func claimName(fleet, intent, flavor string, ordinal int) string {
 	sum := sha256.Sum256([]byte(intent + "\n" + flavor))
 	digest := strings.ToLower(base32.HexEncoding.EncodeToString(sum[:5]))
-	fleet = strings.TrimRight(strings.ReplaceAll(fleet, ".", "-")[:min(len(fleet), 40)], "-")
+	fleet = strings.TrimRight(strings.ReplaceAll(fleet, ".", "-")[:min(len(fleet), nameSpace)], "-")
 	return fmt.Sprintf("%s-%s-%d", fleet, digest, ordinal)
 }
 

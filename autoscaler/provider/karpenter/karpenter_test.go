@@ -822,7 +822,7 @@ func TestKarpenterMustServeNodeClaims(t *testing.T) {
 func TestOtherNodeClaimsAreNotTheFleets(t *testing.T) {
 	s := newSite(t)
 	for name, labels := range map[string]map[string]string{
-		"pool":  {"supercargo.dev/fleet": "general", "karpenter.sh/nodepool": "default"},
+		"pool":  {"supercargo.dev/fleet": "general"},
 		"other": {"supercargo.dev/fleet": "other"},
 		"none":  nil,
 	} {
@@ -830,12 +830,28 @@ func TestOtherNodeClaimsAreNotTheFleets(t *testing.T) {
 		object.SetGroupVersionKind(claimKind)
 		object.SetName(name)
 		object.SetLabels(labels)
+		if name == "pool" {
+			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: "default", UID: "p"}})
+		}
 		if err := s.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, found := s.observed(); len(found.Machines) != 0 {
 		t.Errorf("machines %+v; want none", found.Machines)
+	}
+}
+
+// The providers of AWS and Google Cloud tag machines with the name of the NodePool, which is empty without one, and copy
+// their tags to the labels of the NodeClaim. That of Azure copies any tag with this name.
+func TestANodeClaimThatItsProviderLabelsWithANodePoolStaysTheFleets(t *testing.T) {
+	for _, pool := range []string{"", "tagged"} {
+		s := newSite(t)
+		s.buys("order", "small", 0, 1)
+		s.set(s.names()[0], pool, "metadata", "labels", "karpenter.sh/nodepool")
+		if _, found := s.observed(); len(found.Machines) != 1 || found.Machines[0].Outdated {
+			t.Errorf("label %q: machines %+v; want one of the template", pool, found.Machines)
+		}
 	}
 }
 
@@ -875,7 +891,8 @@ func TestARejectedNodeClaimIsForAUserToMend(t *testing.T) {
 func TestNamesOfNodeClaimsAreLabels(t *testing.T) {
 	for _, fleet := range []string{"a", "my.fleet", strings.Repeat("long.", 50) + "x"} {
 		name := claimName(fleet, "intent", "m7i.large@us-east-1a/spot", 9999)
-		if len(name) > 63 || strings.ContainsAny(name, "./@") || name == claimName(fleet, "intent", "m7i.large", 9999) {
+		if len("karpenter-"+name) > 63 || // as the provider of Google Cloud calls its machines
+			strings.ContainsAny(name, "./@") || name == claimName(fleet, "intent", "m7i.large", 9999) {
 			t.Errorf("name %q", name)
 		}
 	}
