@@ -8,7 +8,11 @@
 // Every query returns one sample, or none if there is no measurement; none does not mean
 // zero. A response time is NaN while no request is answered. rate handles counter resets.
 // Responses of class 5xx count as arrivals but not in response times: a service that fails at
-// once is not fast.
+// once is not fast. Responses of class 1xx, such as those of web sockets, are no requests: they
+// are logged when the connection ends, with its duration.
+//
+// If several jobs scrape one target, each has a complete copy of its series. A sum counts each
+// target once, see once.
 package preset
 
 import (
@@ -241,12 +245,26 @@ func (p *parameters) sum() string {
 	return "sum by (" + p.by + ") ("
 }
 
+// once returns the sum of an expression that counts each scraped target once. Each job that
+// scrapes a target has all of its series, so the sums of the jobs are equal, except while one of
+// them misses a scrape. Copies have the same label instance, the address of the target; a relabeling
+// that gives them different instances makes them different targets.
+func (p *parameters) once(expression string) string {
+	by := func(labels ...string) string {
+		if p.by != "" {
+			labels = append(labels, p.by)
+		}
+		return " by (" + strings.Join(labels, ", ") + ") ("
+	}
+	return p.sum() + "max" + by("instance") + "sum" + by("job", "instance") + expression + ")))"
+}
+
 // ingressNginx reads one ingress. By default, Prometheus renames labels of a target that
 // conflict with its own to exported_...; with honorLabels, as in the scrape configuration,
 // they keep their names.
 func ingressNginx(p *parameters) Queries {
 	prefix := p.exported()
-	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", matcher("status", "!~", "5.."),
+	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", "1..", "5..",
 		p.inNamespace(prefix+"namespace"), equal("ingress", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
 }
 
@@ -265,13 +283,16 @@ func (p *parameters) exported() string {
 // connections do not distinguish upstreams. Without an upstream, arrivals are the requests on
 // the status page minus those for that page; if there is no status page, they are the
 // answered requests, which are fewer while a queue grows.
+//
+// An open web socket is a connection in progress, but no request. Connections do not show which
+// they are, so once an upgraded connection has been logged, the queue is by Little's law.
 func nginx(p *parameters) Queries {
 	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
-	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
+	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", "1xx", "5xx",
 		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
 	if where := selector(of...); p.given["upstream"] == "" {
-		q.ArrivalRate = fmt.Sprintf("clamp_min(sum(rate(nginx_http_requests_total%[1]s[%[2]s])) - sum(rate(nginx_status_reads_total%[1]s[%[2]s])), 0) or %[3]s",
-			where, p.window(), q.ArrivalRate)
+		q.ArrivalRate = fmt.Sprintf("clamp_min(%s - %s, 0) or %s",
+			p.once("rate(nginx_http_requests_total"+where+"["+p.window()+"])"), p.once("rate(nginx_status_reads_total"+where+"["+p.window()+"])"), q.ArrivalRate)
 	}
 	counted := "connections"
 	if p.serving {
@@ -283,25 +304,29 @@ func nginx(p *parameters) Queries {
 		p.fault("queue", fmt.Sprintf("is %q, must be one of connections, little", queue))
 	case p.given["upstream"] == "":
 		where := selector(of...)
-		q.QueueLength = "sum(clamp_min(nginx_connections_reading" + where + " + nginx_connections_writing" + where + " - 1, 0))"
+		upgraded := "sum(nginx_log_requests_total" + selector(append(of, matcher("status", "=~", "1xx"))...) + ") > 0"
+		q.QueueLength = p.once("clamp_min(nginx_connections_reading"+where+" + nginx_connections_writing"+where+" - 1, 0)") +
+			" unless on () (" + upgraded + ") or " + q.QueueLength
 	case p.given["queue"] != "":
 		p.fault("queue", "is \"connections\", must be little with an upstream, because connections are not counted by upstream")
 	}
 	return q
 }
 
-// web returns the queries for a counter of requests and a histogram of their response times;
-// the matcher good excludes failed requests. Requests are counted when answered, so arrivals
+// web returns the queries for a counter of requests and a histogram of their response times, both
+// with a label status, of which the regular expressions upgraded and failed match 1xx and 5xx.
+// Requests are counted when answered, so arrivals
 // are late by the response time. By Little's law, the number of requests in the system is the
 // sum of response times per second: it misses requests that are not answered yet, so it lags
 // while a queue grows quickly.
-func (p *parameters) web(counter, histogram, good string, of ...string) Queries {
-	window, all, answered := p.window(), selector(of...), selector(append(of, good)...)
+func (p *parameters) web(counter, histogram, upgraded, failed string, of ...string) Queries {
+	window := p.window()
+	all, answered := selector(append(of, matcher("status", "!~", upgraded))...), selector(append(of, matcher("status", "!~", upgraded+"|"+failed))...)
 	rate := func(metric, of string) string { return fmt.Sprintf("rate(%s%s[%s])", metric, of, window) }
 	q := Queries{
-		ArrivalRate:  p.sum() + rate(counter, all) + ")",
+		ArrivalRate:  p.once(rate(counter, all)),
 		ResponseTime: p.sum() + rate(histogram+"_sum", answered) + ") / " + p.sum() + rate(histogram+"_count", answered) + ")",
-		QueueLength:  p.sum() + rate(histogram+"_sum", all) + ")",
+		QueueLength:  p.once(rate(histogram+"_sum", all)),
 	}
 	share := p.percentile()
 	by := "le"
@@ -330,8 +355,8 @@ func containerCPU(p *parameters) Queries {
 		container = matcher("container", "=", name)
 	}
 	namespace, named := p.inNamespace("namespace"), p.pods()
-	used := fmt.Sprintf("rate(container_cpu_usage_seconds_total%s[%s])", selector(namespace, named, container), p.window())
-	requested := "kube_pod_container_resource_requests" + selector(namespace, named, container, matcher("resource", "=", "cpu"))
+	used := ofContainers(fmt.Sprintf("sum without (cpu) (rate(container_cpu_usage_seconds_total%s[%s]))", selector(namespace, named, container), p.window()))
+	requested := ofContainers("kube_pod_container_resource_requests" + selector(namespace, named, container, matcher("resource", "=", "cpu")))
 	const ofPod = " and on (namespace, pod) "
 	ready := ofPod + "kube_pod_status_ready" + selector(namespace, named, matcher("condition", "=", "true")) + " == 1"
 	if p.serving {
@@ -339,6 +364,10 @@ func containerCPU(p *parameters) Queries {
 	}
 	return Queries{Utilization: "100 * " + p.sum() + used + ofPod + requested + ready + ") / " + p.sum() + requested + ofPod + used + ready + ")"}
 }
+
+// ofContainers returns the value of each container, of which each copy of kube-state-metrics and
+// each job that scrapes a kubelet has a series.
+func ofContainers(series string) string { return "max by (namespace, pod, container) (" + series + ")" }
 
 // pods returns the matcher of the pods whose whole names match a regular expression; "" if
 // serving and there is none.

@@ -19,54 +19,56 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 		want         Queries
 	}{
 		{"an ingress", IngressNginx, map[string]string{"ingress": "web"}, Queries{
-			ArrivalRate: `sum(rate(nginx_ingress_controller_requests{exported_namespace="shop",ingress="web"}[60000ms]))`,
-			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))` +
-				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms])))`,
-			QueueLength: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web"}[60000ms]))`,
+			ArrivalRate: `sum(max by (instance) (sum by (job, instance) (rate(nginx_ingress_controller_requests{exported_namespace="shop",ingress="web",status!~"1.."}[60000ms]))))`,
+			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web",status!~"1..|5.."}[60000ms]))` +
+				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{exported_namespace="shop",ingress="web",status!~"1..|5.."}[60000ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{exported_namespace="shop",ingress="web",status!~"1..|5.."}[60000ms])))`,
+			QueueLength: `sum(max by (instance) (sum by (job, instance) (rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web",status!~"1.."}[60000ms]))))`,
 		}},
 		{"one service of it, the slowest tenth", IngressNginx, map[string]string{"ingress": "web", "service": "api", "window": "30s", "percentile": "90", "honorLabels": "true"}, Queries{
-			ArrivalRate:  `sum(rate(nginx_ingress_controller_requests{namespace="shop",ingress="web",service="api"}[30000ms]))`,
-			ResponseTime: `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
-			Percentile:   `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
-			QueueLength:  `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="web",service="api"}[30000ms]))`,
+			ArrivalRate:  `sum(max by (instance) (sum by (job, instance) (rate(nginx_ingress_controller_requests{namespace="shop",ingress="web",service="api",status!~"1.."}[30000ms]))))`,
+			ResponseTime: `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"1..|5.."}[30000ms])))`,
+			Percentile:   `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"1..|5.."}[30000ms])))`,
+			QueueLength:  `sum(max by (instance) (sum by (job, instance) (rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="web",service="api",status!~"1.."}[30000ms]))))`,
 		}},
 		{"all that an nginx of the namespace does", Nginx, nil, Queries{
-			ArrivalRate: `clamp_min(sum(rate(nginx_http_requests_total{namespace="shop"}[60000ms])) - sum(rate(nginx_status_reads_total{namespace="shop"}[60000ms])), 0)` +
-				` or sum(rate(nginx_log_requests_total{namespace="shop"}[60000ms]))`,
-			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!="5xx"}[60000ms]))` +
-				` / sum(rate(nginx_log_request_duration_seconds_count{namespace="shop",status!="5xx"}[60000ms]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{namespace="shop",status!="5xx"}[60000ms])))`,
-			QueueLength: `sum(clamp_min(nginx_connections_reading{namespace="shop"} + nginx_connections_writing{namespace="shop"} - 1, 0))`,
+			ArrivalRate: `clamp_min(sum(max by (instance) (sum by (job, instance) (rate(nginx_http_requests_total{namespace="shop"}[60000ms])))) - sum(max by (instance) (sum by (job, instance) (rate(nginx_status_reads_total{namespace="shop"}[60000ms])))), 0)` +
+				` or sum(max by (instance) (sum by (job, instance) (rate(nginx_log_requests_total{namespace="shop",status!~"1xx"}[60000ms]))))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!~"1xx|5xx"}[60000ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{namespace="shop",status!~"1xx|5xx"}[60000ms]))`,
+			Percentile: `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{namespace="shop",status!~"1xx|5xx"}[60000ms])))`,
+			QueueLength: `sum(max by (instance) (sum by (job, instance) (clamp_min(nginx_connections_reading{namespace="shop"} + nginx_connections_writing{namespace="shop"} - 1, 0))))` +
+				` unless on () (sum(nginx_log_requests_total{namespace="shop",status=~"1xx"}) > 0)` +
+				` or sum(max by (instance) (sum by (job, instance) (rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!~"1xx"}[60000ms]))))`,
 		}},
 		{"an upstream of an nginx elsewhere", Nginx, map[string]string{"upstream": "api", "namespace": "edge", "job": `"\`, "window": "1500ms"}, Queries{
-			ArrivalRate: `sum(rate(nginx_log_requests_total{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
-			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))` +
-				` / sum(rate(nginx_log_request_duration_seconds_count{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms])))`,
-			QueueLength: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
+			ArrivalRate: `sum(max by (instance) (sum by (job, instance) (rate(nginx_log_requests_total{job="\"\\",namespace="edge",upstream="api",status!~"1xx"}[1500ms]))))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api",status!~"1xx|5xx"}[1500ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{job="\"\\",namespace="edge",upstream="api",status!~"1xx|5xx"}[1500ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{job="\"\\",namespace="edge",upstream="api",status!~"1xx|5xx"}[1500ms])))`,
+			QueueLength: `sum(max by (instance) (sum by (job, instance) (rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api",status!~"1xx"}[1500ms]))))`,
 		}},
 		{"an nginx that nobody gave a namespace", Nginx, map[string]string{"namespace": "", "queue": "little", "percentile": "99"}, Queries{
-			ArrivalRate: `clamp_min(sum(rate(nginx_http_requests_total[60000ms])) - sum(rate(nginx_status_reads_total[60000ms])), 0)` +
-				` or sum(rate(nginx_log_requests_total[60000ms]))`,
-			ResponseTime: `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
-			Percentile:   `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
-			QueueLength:  `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))`,
+			ArrivalRate: `clamp_min(sum(max by (instance) (sum by (job, instance) (rate(nginx_http_requests_total[60000ms])))) - sum(max by (instance) (sum by (job, instance) (rate(nginx_status_reads_total[60000ms])))), 0)` +
+				` or sum(max by (instance) (sum by (job, instance) (rate(nginx_log_requests_total{status!~"1xx"}[60000ms]))))`,
+			ResponseTime: `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!~"1xx|5xx"}[60000ms])))`,
+			Percentile:   `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!~"1xx|5xx"}[60000ms])))`,
+			QueueLength:  `sum(max by (instance) (sum by (job, instance) (rate(nginx_log_request_duration_seconds_sum{status!~"1xx"}[60000ms]))))`,
 		}},
 		{"CPU", ContainerCPU, map[string]string{"pods": "web-.*"}, Queries{
-			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])` +
-				` and on (namespace, pod) kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"}` +
+			Utilization: `100 * sum(max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])))` +
+				` and on (namespace, pod) max by (namespace, pod, container) (kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"})` +
 				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)` +
-				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"}` +
-				` and on (namespace, pod) rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])` +
+				` / sum(max by (namespace, pod, container) (kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"})` +
+				` and on (namespace, pod) max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])))` +
 				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)`,
 		}},
 		{"CPU of one container", ContainerCPU, map[string]string{"pods": "web-.*", "container": "app"}, Queries{
-			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])` +
-				` and on (namespace, pod) kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"}` +
+			Utilization: `100 * sum(max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])))` +
+				` and on (namespace, pod) max by (namespace, pod, container) (kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})` +
 				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)` +
-				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"}` +
-				` and on (namespace, pod) rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])` +
+				` / sum(max by (namespace, pod, container) (kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})` +
+				` and on (namespace, pod) max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])))` +
 				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)`,
 		}},
 		{"what the adapter keeps", PodUsage, map[string]string{"pods": "web-.*"}, Queries{

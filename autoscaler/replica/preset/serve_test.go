@@ -37,10 +37,10 @@ presets: [{name: ingress-nginx, parameters: {percentile: "99"}}]`)
 	const duration = "nginx_ingress_controller_request_duration_seconds"
 	want := []adapterv1alpha1.ExternalMetric{
 		c.External[0],
-		{Name: "ingress_nginx_requests_per_second", Query: query(`sum(rate(nginx_ingress_controller_requests[60000ms]))`)},
-		{Name: "ingress_nginx_response_seconds", Query: query(`histogram_quantile(0.99, sum by (le) (rate(` + duration + `_bucket{status!~"5.."}[60000ms])))`)},
-		{Name: "ingress_nginx_response_percentile_seconds", Query: query(`histogram_quantile(0.99, sum by (le) (rate(` + duration + `_bucket{status!~"5.."}[60000ms])))`)},
-		{Name: "ingress_nginx_queue_length", Query: query(`sum(rate(` + duration + `_sum[60000ms]))`)},
+		{Name: "ingress_nginx_requests_per_second", Query: query(`sum(max by (instance) (sum by (job, instance) (rate(nginx_ingress_controller_requests{status!~"1.."}[60000ms]))))`)},
+		{Name: "ingress_nginx_response_seconds", Query: query(`histogram_quantile(0.99, sum by (le) (rate(` + duration + `_bucket{status!~"1..|5.."}[60000ms])))`)},
+		{Name: "ingress_nginx_response_percentile_seconds", Query: query(`histogram_quantile(0.99, sum by (le) (rate(` + duration + `_bucket{status!~"1..|5.."}[60000ms])))`)},
+		{Name: "ingress_nginx_queue_length", Query: query(`sum(max by (instance) (sum by (job, instance) (rate(` + duration + `_sum{status!~"1.."}[60000ms]))))`)},
 	}
 	if diff := cmp.Diff(want, got.External); diff != "" {
 		t.Errorf("external metrics (-want +got):\n%s", diff)
@@ -49,10 +49,10 @@ presets: [{name: ingress-nginx, parameters: {percentile: "99"}}]`)
 		return adapterv1alpha1.CustomMetric{Name: name, Query: query(text), Group: "networking.k8s.io", Resource: "ingresses", ObjectLabel: "ingress"}
 	}
 	wantCustom := []adapterv1alpha1.CustomMetric{
-		of("ingress_nginx_requests_per_second", `sum by (ingress) (rate(nginx_ingress_controller_requests[60000ms]))`),
-		of("ingress_nginx_response_seconds", `histogram_quantile(0.99, sum by (le, ingress) (rate(`+duration+`_bucket{status!~"5.."}[60000ms])))`),
-		of("ingress_nginx_response_percentile_seconds", `histogram_quantile(0.99, sum by (le, ingress) (rate(`+duration+`_bucket{status!~"5.."}[60000ms])))`),
-		of("ingress_nginx_queue_length", `sum by (ingress) (rate(`+duration+`_sum[60000ms]))`),
+		of("ingress_nginx_requests_per_second", `sum by (ingress) (max by (instance, ingress) (sum by (job, instance, ingress) (rate(nginx_ingress_controller_requests{status!~"1.."}[60000ms]))))`),
+		of("ingress_nginx_response_seconds", `histogram_quantile(0.99, sum by (le, ingress) (rate(`+duration+`_bucket{status!~"1..|5.."}[60000ms])))`),
+		of("ingress_nginx_response_percentile_seconds", `histogram_quantile(0.99, sum by (le, ingress) (rate(`+duration+`_bucket{status!~"1..|5.."}[60000ms])))`),
+		of("ingress_nginx_queue_length", `sum by (ingress) (max by (instance, ingress) (sum by (job, instance, ingress) (rate(`+duration+`_sum{status!~"1.."}[60000ms]))))`),
 	}
 	if diff := cmp.Diff(wantCustom, got.Custom); diff != "" {
 		t.Errorf("custom metrics (-want +got):\n%s", diff)
@@ -74,10 +74,10 @@ presets:
 		externals[m.Name] = m
 	}
 	// If clients can select an upstream, connections would be meaningless.
-	if q := externals["nginx_queue_length"].Query.Query; q != `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))` {
+	if q := externals["nginx_queue_length"].Query.Query; q != `sum(max by (instance) (sum by (job, instance) (rate(nginx_log_request_duration_seconds_sum{status!~"1xx"}[60000ms]))))` {
 		t.Errorf("the queue of an nginx is asked for by %s", q)
 	}
-	if m := externals["edge_requests_per_second"]; !m.AllNamespaces || m.Query.Query != `sum(rate(nginx_log_requests_total{namespace="edge",upstream="api"}[60000ms]))` {
+	if m := externals["edge_requests_per_second"]; !m.AllNamespaces || m.Query.Query != `sum(max by (instance) (sum by (job, instance) (rate(nginx_log_requests_total{namespace="edge",upstream="api",status!~"1xx"}[60000ms]))))` {
 		t.Errorf("an nginx elsewhere is asked for by %+v: want its namespace in the query, and none in the client's", m)
 	}
 	if m := externals["nginx_requests_per_second"]; m.AllNamespaces || m.NamespaceLabel != "namespace" {
@@ -88,8 +88,8 @@ presets:
 	}
 	cpu := got.Custom[len(got.Custom)-1]
 	want := adapterv1alpha1.CustomMetric{Name: "container_cpu_utilization_percent", Resource: "pods", ObjectLabel: "pod", Query: adapterv1alpha1.Query{
-		Query: `100 * sum by (pod) (rate(container_cpu_usage_seconds_total{container!=""}[60000ms]) and on (namespace, pod) kube_pod_container_resource_requests{container!="",resource="cpu"})` +
-			` / sum by (pod) (kube_pod_container_resource_requests{container!="",resource="cpu"} and on (namespace, pod) rate(container_cpu_usage_seconds_total{container!=""}[60000ms]))`,
+		Query: `100 * sum by (pod) (max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{container!=""}[60000ms]))) and on (namespace, pod) max by (namespace, pod, container) (kube_pod_container_resource_requests{container!="",resource="cpu"}))` +
+			` / sum by (pod) (max by (namespace, pod, container) (kube_pod_container_resource_requests{container!="",resource="cpu"}) and on (namespace, pod) max by (namespace, pod, container) (sum without (cpu) (rate(container_cpu_usage_seconds_total{container!=""}[60000ms]))))`,
 		NamespaceLabel: "namespace", SelectBy: adapterv1alpha1.SelectSeries,
 	}}
 	if diff := cmp.Diff(want, cpu); diff != "" {
