@@ -16,7 +16,7 @@ const Modelled = "model"
 // requests of the pods, and 0 for nodes without pods.
 const (
 	capacityNow = `max by (node) (supercargo_node_capacity{resource="cpu"}) or max by (node) (kube_node_status_capacity{resource="cpu"})`
-	busyNow     = `sum by (node) (rate(pod_cpu_usage_seconds_total{node!="", pod!=""}[2m])) or sum by (node) (` + requestsNow + `) or 0 * (` + capacityNow + `)`
+	busyNow     = `sum by (node) (max by (node, namespace, pod) (rate(pod_cpu_usage_seconds_total{node!="", pod!=""}[2m]))) or sum by (node) (` + requestsNow + `) or 0 * (` + capacityNow + `)`
 )
 
 // Model estimates the energy of nodes without a meter from their machine types and the load of their pods.

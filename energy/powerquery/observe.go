@@ -16,16 +16,20 @@ import (
 // Series of the requests and use of pods. The first of each is from the metrics adapter, which exports requests and
 // scrapes the kubelets' /metrics/resource for CPU time. The others are from kube-scheduler's /metrics/resources,
 // kube-state-metrics and cAdvisor.
+//
+// Several replicas of an exporter, or several jobs that scrape one, have copies of a series. Each container and each
+// kubelet counts once.
 const (
 	requestsNow = `max by (namespace, pod, node) (supercargo_pod_requested{resource="cpu", node!=""})` +
 		` or max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
-		` or sum by (namespace, pod, node) (kube_pod_container_resource_requests{resource="cpu", node!=""})` +
+		` or sum by (namespace, pod, node) (max by (namespace, pod, node, container) (kube_pod_container_resource_requests{resource="cpu", node!=""}))` +
 		` * on (namespace, pod) group_left () (max by (namespace, pod) (kube_pod_status_phase{phase="Running"}) == 1)`
 	placesNow = `max by (namespace, pod, node) (kube_pod_info{node!=""})`
 
 	// Expressions with a range of %[1]d seconds. CPU time is in cores.
-	usedOver = `(sum by (namespace, pod) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds]))` +
-		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
+	usedOver = `(sum by (namespace, pod) (max by (namespace, pod, instance) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds])))` +
+		` or sum by (namespace, pod) (max by (namespace, pod, instance) (sum by (namespace, pod, instance, job, metrics_path)` +
+		` (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))))) / %[1]d`
 	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
 		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
 	coresOver = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +

@@ -54,7 +54,8 @@ func Presets() []Preset {
 	return []Preset{
 		{
 			Name: Kepler, Source: energy.SourceKepler,
-			Watts: `sum by (node_name) (kepler_node_cpu_watts{zone="package"})`,
+			// Several jobs may scrape one Kepler, and each has all of its zones.
+			Watts: `max by (node_name) (sum by (node_name, job, instance) (kepler_node_cpu_watts{zone="package"}))`,
 			Stamp: `min by (node_name) (timestamp(kepler_node_cpu_watts{zone="package"}))`,
 			// A Kepler that is scraped twice gives two samples.
 			WattsOf: `sum by (job, instance) (kepler_node_cpu_watts{zone="package", node_name="$node"})`,
@@ -81,8 +82,9 @@ func Presets() []Preset {
 }
 
 const (
-	raplPackages = `sum by (node, instance) (rate(node_rapl_package_joules_total{path!~".*mmio.*"}[2m]))`
-	raplMemory   = `sum by (node, instance) (rate(node_rapl_dram_joules_total{path!~".*mmio.*"}[2m]))`
+	// Several jobs may scrape one exporter, and each has all of its counters.
+	raplPackages = `max by (node, instance) (sum by (node, job, instance) (rate(node_rapl_package_joules_total{path!~".*mmio.*"}[2m])))`
+	raplMemory   = `max by (node, instance) (sum by (node, job, instance) (rate(node_rapl_dram_joules_total{path!~".*mmio.*"}[2m])))`
 )
 
 // raplOf aggregates a function of one node's counters: those whose label node names it, or, without that label, whose

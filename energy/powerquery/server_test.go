@@ -150,6 +150,44 @@ func TestNodeExportersCountersGivePower(t *testing.T) {
 	}
 }
 
+// TestWhatIsScrapedTwiceCountsOnce: each exporter is scraped by two jobs, and two replicas of kube-state-metrics export
+// the same pods.
+func TestWhatIsScrapedTwiceCountsOnce(t *testing.T) {
+	h := open(t)
+	for _, job := range []string{"monitors", "annotations"} {
+		for _, socket := range []string{"0", "1"} {
+			path := "/sys/class/powercap/intel-rapl:" + socket
+			h.put(-30, 0, always(40), "__name__", "kepler_node_cpu_watts", "zone", "package", "path", path, "node_name", "a", "instance", "10.0.0.5:28282", "job", job)
+			h.put(-30, 0, counting(30), "__name__", "node_rapl_package_joules_total", "index", socket, "path", path, "node", "a", "instance", "10.0.0.5:9100", "job", job)
+			h.put(-30, 0, counting(5), "__name__", "node_rapl_dram_joules_total", "index", socket, "path", path, "node", "a", "instance", "10.0.0.5:9100", "job", job)
+		}
+		for _, container := range []string{"one", "two"} {
+			h.put(-30, 0, always(0.5), "__name__", "kube_pod_container_resource_requests", "resource", "cpu", "container", container, "namespace", "shop", "pod", "web-0", "node", "a", "instance", job)
+			h.put(-30, 0, counting(0.25), "__name__", "container_cpu_usage_seconds_total", "container", container, "namespace", "shop", "pod", "web-0", "instance", "a:10250", "job", job)
+		}
+		h.put(-30, 0, always(1), "__name__", "kube_pod_status_phase", "phase", "Running", "namespace", "shop", "pod", "web-0", "instance", job)
+		h.put(-30, 0, always(1), "__name__", "kube_pod_info", "namespace", "shop", "pod", "db-0", "node", "a", "instance", job)
+		h.put(-30, 0, counting(0.125), "__name__", "pod_cpu_usage_seconds_total", "namespace", "shop", "pod", "db-0", "instance", "a:10250", "job", job)
+	}
+	for preset, watts := range map[string]float64{powerquery.Kepler: 80, powerquery.NodeExporter: 70} {
+		now, _, err := meter(t, h, preset).Read(t.Context(), noon)
+		if err != nil || !near(float64(now["a"].Watts), watts) {
+			t.Errorf("%s: %+v, %v, want %v W", preset, now, err, watts)
+		}
+		used, _, err := meter(t, h, preset).Used(t.Context(), noon.Add(-10*time.Minute), noon)
+		if err != nil || !near(float64(used["a"].Measured), 600*watts) {
+			t.Errorf("%s: %+v, %v, want %v J in ten minutes", preset, used, err, 600*watts)
+		}
+	}
+	observed, _, err := powerquery.Observer{Power: meter(t, h, powerquery.Kepler), Querier: h}.Observe(t.Context(), noon.Add(-10*time.Minute), noon, 10*time.Minute, nil)
+	if err != nil || len(observed) != 1 || len(observed[0].Pods) != 2 {
+		t.Fatalf("%+v, %v, want two pods in one slice", observed, err)
+	}
+	if db, web := observed[0].Pods[0], observed[0].Pods[1]; !near(*db.Used, 0.125) || !near(*web.Used, 0.5) || !near(web.Requested, 1) {
+		t.Errorf("db-0 used %v cores, web-0 %v of %v, want 0.125, and 0.5 of 1", *db.Used, *web.Used, web.Requested)
+	}
+}
+
 // TestOurOwnMetersKeepWhatTheyAre checks that measured and modelled energy stay separate.
 func TestOurOwnMetersKeepWhatTheyAre(t *testing.T) {
 	h := open(t)
@@ -316,7 +354,9 @@ func TestWhereNobodyMeasuresAModelSaysWhatNodesUsed(t *testing.T) {
 	machine("asked", "big", -30, 8)
 	machine("empty", "big", -30, 8)
 	machine("late", "", -5, 4)
-	h.put(-30, 0, counting(4), "__name__", "pod_cpu_usage_seconds_total", "namespace", "x", "pod", "p", "node", "used", "job", "kubelets")
+	for _, job := range []string{"kubelets", "monitors"} { // the kubelet is scraped by two jobs, and used 4 cores
+		h.put(-30, 0, counting(4), "__name__", "pod_cpu_usage_seconds_total", "namespace", "x", "pod", "p", "node", "used", "job", job)
+	}
 	h.put(-30, 0, always(1), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "p", "node", "used")
 	h.put(-30, 0, always(2), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "q", "node", "asked")
 	h.put(-30, 0, always(2), "__name__", "kube_node_status_capacity", "resource", "cpu", "node", "other")

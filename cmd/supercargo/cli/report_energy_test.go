@@ -96,12 +96,12 @@ func metricsServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		series := map[string]string{
-			"avg_over_time(((sum by (node_name) (kepler_node_cpu_watts": `{"metric":{"node_name":"n"},"value":[0,"120"]}`,
-			"count_over_time(((sum by (node_name) (kepler_node":         `{"metric":{"node_name":"n"},"value":[0,"20"]}`,
-			"sum_over_time((max by (namespace, pod, node) (supercargo_": `{"metric":{"namespace":"shop","pod":"web-6c5bd9f4b8-x7k2p","node":"n"},"value":[0,"2"]}`,
-			"avg_over_time((max by (node) (supercargo_node_capacity":    `{"metric":{"node":"n"},"value":[0,"2"]}`,
-			"count_over_time((max by (node) (supercargo_node_capacity":  `{"metric":{"node":"n"},"value":[0,"20"]}`,
-			"avg_over_time((sum by (node) (rate(pod_cpu_usage_seconds":  `{"metric":{"node":"n"},"value":[0,"2"]}`,
+			"avg_over_time(((max by (node_name) (sum by (node_name, job, instance) (kepler_node_cpu_watts": `{"metric":{"node_name":"n"},"value":[0,"120"]}`,
+			"count_over_time(((max by (node_name) (sum by (node_name, job, instance) (kepler_node":         `{"metric":{"node_name":"n"},"value":[0,"20"]}`,
+			"sum_over_time((max by (namespace, pod, node) (supercargo_":                                    `{"metric":{"namespace":"shop","pod":"web-6c5bd9f4b8-x7k2p","node":"n"},"value":[0,"2"]}`,
+			"avg_over_time((max by (node) (supercargo_node_capacity":                                       `{"metric":{"node":"n"},"value":[0,"2"]}`,
+			"count_over_time((max by (node) (supercargo_node_capacity":                                     `{"metric":{"node":"n"},"value":[0,"20"]}`,
+			"avg_over_time((sum by (node) (max by (node, namespace, pod) (rate(pod_cpu_usage_seconds":      `{"metric":{"node":"n"},"value":[0,"2"]}`,
 			"kube_node_labels": `{"metric":{"node":"n","label_node_kubernetes_io_instance_type":"m5.large"},"value":[0,"1"]}`,
 		}
 		result := ""
