@@ -179,6 +179,7 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	most := scene(func(s *stage) { s.values["rate"] = 10_000 })
 	busy := scene(func(s *stage) { s.values["rate"] = 300 })
 	unmeasured := scene(func(s *stage) { s.fault = errors.New("it does not respond") })
+	partly := scene(func(s *stage) { s.values["rate"], s.values["response"] = 300, math.NaN() })
 	answered := func(q promql.Querier) string {
 		return scene(func(s *stage) { s.Sources["default"] = NewSource("default", q, time.Minute) })
 	}
@@ -242,7 +243,8 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"Another autoscaler has the same target, and this policy only observes", watches, followed},
 		{"A HorizontalPodAutoscaler scales the target, as the mode requires", followed, unfollowed},
 		{"All measurements that the law needs are available", acts, unmeasured},
-		{"The law does not use the measurements: ", unmeasured, acts},
+		{"The law does not use the measurements: ", unmeasured, partly},
+		{"The law only scales out, by the measurements that are available: ", partly, unmeasured},
 		{"The policy wants fewer replicas than spec.maxReplicas", acts, most},
 		{"The policy wants the maximum of spec.maxReplicas, %d: more may be needed", most, busy},
 		{"A restarted autoscaler continues from status.memory", acts, scene(func(s *stage) { s.DryRun = true })},

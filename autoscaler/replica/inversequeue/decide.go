@@ -14,11 +14,14 @@ import (
 // If no request arrived in QuietEvaluations consecutive evaluations, it scales in to the minimum and resets the control
 // input, since the model is undefined at lambda = 0. If [law.Quiet] doubts that no request arrived, it holds. If the
 // SLO is below the bare service time, it keeps the queue short and reports the response time that can be reached. It
-// learns from response times only while all requested replicas serve.
+// learns from response times only while all requested replicas serve. While the response time or the queue length is not
+// measured, it learns nothing, and only scales out, if the rest shows that the queue is not stable.
 //
 // Cost: O(N) for N replicas in the result, and linear in the memory.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
-	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
+	if reason, partial := o.RequestFault(c.MaxAge); partial {
+		return m, c.partial(m, o.Possible(), reason)
+	} else if reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
 	}
 	quiet, doubt := m.Quiet.See(o)
@@ -40,6 +43,18 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		return s.stay()
 	}
 	return s.sample()
+}
+
+// partial decides without the response time or the queue length: if the rest shows that the queue is not stable. Its
+// memory is discarded.
+func (c Config) partial(m Memory, o law.Observation, why string) law.Decision {
+	s := newStep(c, m, o)
+	unstable := s.unstable()
+	if unstable == "" {
+		return c.Hold(o, c.Interval, why)
+	}
+	_, d := s.overload(unstable)
+	return c.Partial(o, d, why)
 }
 
 // quiet handles an evaluation without requests. doubt is the reason to distrust it.

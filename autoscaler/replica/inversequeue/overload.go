@@ -32,12 +32,19 @@ func (s *step) overload(why string) (Memory, law.Decision) {
 	}
 	n = s.drain(max(n, s.o.Desired))
 	n = s.c.Clamp(n)
-	return s.decide(n, s.inputFor(n), why, fmt.Sprintf("%s to serve the requests and drain the queue of %.4g", plural.Count(n, "replica"), s.o.QueueLength))
+	purpose := fmt.Sprintf("%s to serve the requests and drain the queue of %.4g", plural.Count(n, "replica"), s.o.QueueLength)
+	if math.IsNaN(s.o.QueueLength) {
+		purpose = plural.Count(n, "replica") + " to serve the requests"
+	}
+	return s.decide(n, s.inputFor(n), why, purpose)
 }
 
-// recover implements step 2.
+// recover implements step 2. Without a response time, only W(N) counts.
 func (s *step) recover() int {
 	alpha := s.c.Model.Alpha
+	if math.IsNaN(s.o.ResponseTime) {
+		return s.inverse(s.slo)
+	}
 	w := (s.slo - alpha*s.o.ResponseTime) / (1 - alpha)
 	if n, err := queueing.Inverse(s.lambda, s.mu, w, s.c.Max); err == nil {
 		return n

@@ -25,6 +25,8 @@ func TestEachReasonIsGivenWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 	few := seen(400, 0.09, 30)
 	long := law.Observation{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 2000, Desired: 38, Ready: 38}
 	slow := seen(400, 0.5, 39)
+	blind := few
+	blind.QueueLength = math.NaN()
 	guided, first := say(known(), seen(400, 0.09, 40)), say(Memory{}, seen(400, 0.09, 40))
 	sizes := func(n int, tooFew *int) Memory {
 		r := Reference{ArrivalRate: 400, TooFew: tooFew}
@@ -56,6 +58,7 @@ func TestEachReasonIsGivenWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 		{"%d replicas are", tooFew, guided},
 		{" too few", tooFew, guided},
 		{"%s to serve the requests and drain the queue of %.4g", say(Memory{}, long), first},
+		{" to serve the requests", say(Memory{}, blind), first},
 		{"%s at %.4g requests/s: %s, %s", first, guided},
 		{"first sample", first, sampling},
 		{"sampling again from the beginning", again, first},

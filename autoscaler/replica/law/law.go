@@ -5,7 +5,8 @@
 // one; the catalogue lists them by name.
 //
 // Every law guarantees: the decision is within its [Limits]. If a needed value is missing, stale or impossible, the law
-// holds, gives the reason, and leaves its memory unchanged. Returned memory can be written as JSON and read back
+// holds or, if what is left shows that there are too few replicas, scales out. It gives the reason, and leaves its memory
+// unchanged. Returned memory can be written as JSON and read back
 // without any effect on later decisions. The given memory is not changed.
 package law
 
@@ -132,6 +133,35 @@ func (o Observation) RequestNeeds() Needs {
 		return ArrivalRate | QueueLength
 	}
 	return ArrivalRate | ResponseTime | QueueLength
+}
+
+// RequestFault returns why a law that keeps a response time cannot use an observation, like Missing for RequestNeeds. It is
+// empty if the law can use it. partial reports that the arrival rate is known nevertheless, so that the law can tell
+// whether there are enough replicas, but not whether there are too many: it may scale out. That is so while all responses
+// are errors, which have no response time.
+func (o Observation) RequestFault(maxAge time.Duration) (why string, partial bool) {
+	why = o.Missing(o.RequestNeeds(), maxAge)
+	return why, why != "" && o.ArrivalRate > 0 && o.Missing(ArrivalRate, maxAge) == ""
+}
+
+// Possible returns the observation without impossible measurements of response time and queue length, which become NaN.
+func (o Observation) Possible() Observation {
+	for _, value := range []*float64{&o.ResponseTime, &o.QueueLength} {
+		if !(*value >= 0 && *value <= mostMeasured) {
+			*value = math.NaN()
+		}
+	}
+	return o
+}
+
+// Partial turns the decision of a law on a partial observation into one that only scales out, and holds otherwise. why is
+// what is missing.
+func (l Limits) Partial(o Observation, d Decision, why string) Decision {
+	if d.Replicas <= l.Clamp(o.Desired) {
+		return l.Hold(o, d.Next, why)
+	}
+	d.Reasons = append(d.Reasons, why+": only scaling out")
+	return d
 }
 
 // mostMeasured is above every rate, time in seconds, queue length and percentage that a service can have. Products and

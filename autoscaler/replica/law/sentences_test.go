@@ -26,6 +26,10 @@ func TestEachSentenceIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 	doubt := func(served, desired, ready int, percent float64) string {
 		return Quiet{Served: served}.Doubt(Observation{Desired: desired, Ready: ready, Utilization: percent})
 	}
+	partial := func(n int) string {
+		l := Limits{Min: 1, Max: 9}
+		return strings.Join(l.Partial(Observation{Desired: 5}, l.Ask(n, time.Second), "why").Reasons, "; ")
+	}
 	reach := func(w float64) string { _, why := DefaultGoal().Reachable(w, 400); return why }
 	sentences.Check(t, []string{"law.go", "quiet.go", "slo.go"}, []sentences.Case{
 		{"limits allow %d, not %d", ask(6), ask(5)},
@@ -38,6 +42,7 @@ func TestEachSentenceIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 		{"queue length", queue, rate},
 		{" was measured", rate, well},
 		{"the measured %s of %v is impossible", missing(func(o *Observation) { o.QueueLength = -1 }), queue},
+		{": only scaling out", partial(6), partial(5)},
 		{"no replica is Ready", missing(func(o *Observation) { o.Ready = 0 }), well},
 		{"no request was answered, and %d of the %d replicas that answered before and are still requested %s not Ready: they may be unable to answer", doubt(5, 3, 2, 0), doubt(5, 3, 3, 0)},
 		{"no request was answered, and replicas are %.3g %% busy: they may be unable to answer", doubt(5, 5, 5, 11), doubt(5, 5, 5, 10)},

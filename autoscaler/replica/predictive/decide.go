@@ -22,22 +22,24 @@ import (
 //   - if the queue is QueueFactor times longer than the model predicts, or the Ready replicas do not keep up: then by
 //     as many as work off the queue within DrainTime.
 //
+// While the response time or the queue length is not measured, only what is known counts, and it only scales out.
+//
 // If no request arrived in a whole control interval, it scales in to the minimum. If [law.Quiet] doubts that no request
 // arrived, it holds. Starting replicas count as wanted, so they are not requested twice.
 //
 // Cost: O(N) for N replicas in the result.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
-	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
+	if reason, partial := o.RequestFault(c.MaxAge); partial {
+		return m, c.Partial(o, c.out(m.begun(c), o.Possible(), c.Watch.Seconds()), reason)
+	} else if reason != "" {
 		return m, c.Hold(o, c.Watch, reason)
 	}
 	quiet, doubt := m.Quiet.See(o)
 	if doubt != "" {
 		return m, c.Doubt(o, c.Watch, doubt)
 	}
+	m = m.begun(c)
 	m.Quiet = quiet
-	if !m.Learned {
-		m = Memory{Learned: true, Speed: 1, Margin: c.Margin, Quiet: quiet}
-	}
 	elapsed := o.At.Sub(m.Present.Last)
 	if m.Present.Began.IsZero() || elapsed < 0 || elapsed > 2*c.Interval {
 		// Fresh memory, a changed clock, or a long gap: earlier measurements do not belong to this interval. Only the
@@ -52,6 +54,14 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		return m, d
 	}
 	return c.close(m, o, d)
+}
+
+// begun returns the memory, or that of a law that has learned nothing.
+func (m Memory) begun(c Config) Memory {
+	if m.Learned {
+		return m
+	}
+	return Memory{Learned: true, Speed: 1, Margin: c.Margin, Quiet: m.Quiet}
 }
 
 // add adds what was measured since the last evaluation. An evaluation that shows a change belongs to neither side of
@@ -108,7 +118,11 @@ func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
 	if o.ArrivalRate > 0 && c.system(m, o.Desired, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
 		n, note := c.servers(m, o.ArrivalRate)
-		reasons := []string{fmt.Sprintf("%.4g requests/s and a queue of %.4g exceed what %s can serve within the SLO by the queueing model", o.ArrivalRate, o.QueueLength, plural.Count(o.Desired, "replica"))}
+		load := fmt.Sprintf("%.4g requests/s and a queue of %.4g", o.ArrivalRate, o.QueueLength)
+		if math.IsNaN(o.QueueLength) {
+			load = fmt.Sprintf("%.4g requests/s", o.ArrivalRate)
+		}
+		reasons := []string{fmt.Sprintf("%s exceed what %s can serve within the SLO by the queueing model", load, plural.Count(o.Desired, "replica"))}
 		if note != "" {
 			reasons = append(reasons, note)
 		}

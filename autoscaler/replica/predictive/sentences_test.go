@@ -1,6 +1,7 @@
 package predictive
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -23,13 +24,15 @@ func TestEachReasonIsGivenWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
 		return strings.Join(d.Reasons, "; ")
 	}()
 	calm, more := within(400, 36), within(600, 60)
+	blind := within(600, math.NaN())
 	note := func(lambda float64) string {
 		_, note := For(law.DefaultGoal()).servers(Memory{Speed: 1}, lambda)
 		return note
 	}
 	sentences.Check(t, []string{"decide.go", "forecast.go"}, []sentences.Case{
 		{"%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", note(900), note(400)},
-		{"%.4g requests/s and a queue of %.4g exceed what %s can serve within the SLO by the queueing model", more, calm},
+		{"%s exceed what %s can serve within the SLO by the queueing model", more, calm},
+		{"%.4g requests/s and a queue of %.4g", more, blind},
 		{"inside the control interval", calm, more},
 		{"%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %s", end, calm},
 	}, nil)

@@ -179,6 +179,21 @@ func TestAnOpenWebSocketIsNoRequest(t *testing.T) {
 	}
 }
 
+// TestAServiceThatOnlyFailsIsNotHeld: the responses of a service that does not keep up are all 504, and have no response
+// time. The arrival rate and the queue show how many replicas it needs.
+func TestAServiceThatOnlyFailsIsNotHeld(t *testing.T) {
+	for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawPredictive, v1alpha1.LawInverseQueue} {
+		s := scrape(t)
+		s.respond(between(0, 1800, 30), 0.05, "200")
+		s.respond(between(1800, seconds, 300), 5, "504")
+		s.flush()
+		course, last := s.follow(web(t, kind), 1500, 3600, 3)
+		if end := course[len(course)-1]; end < 16 {
+			t.Errorf("%s: %d, at last because %q, want 16 replicas or more for 300 requests/s of 20 for each", kind, course, last)
+		}
+	}
+}
+
 // TestOpenWebSocketsOfAnNginxAreNoQueue: connections do not show which of them were upgraded.
 func TestOpenWebSocketsOfAnNginxAreNoQueue(t *testing.T) {
 	for name, upgrades := range map[string]float64{"no upgrade was logged": 0, "one was": 1} {

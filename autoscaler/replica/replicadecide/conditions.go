@@ -76,6 +76,8 @@ func (p *Policy) Conditions(s *OtherScalers, out *Outcome) []Condition {
 	switch {
 	case out.Off:
 		measured.Message = "The target is scaled to 0 replicas: the law needs no measurements"
+	case out.Missing != "" && !out.Held:
+		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: v1alpha1.PolicyReasonNotMeasured, Message: "The law only scales out, by the measurements that are available: " + out.Missing + withNotes(out.Notes)}
 	case out.Missing != "":
 		measured = Condition{Type: v1alpha1.PolicyMeasured, Reason: v1alpha1.PolicyReasonNotMeasured, Message: "The law does not use the measurements: " + out.Missing + withNotes(out.Notes)}
 	}

@@ -67,7 +67,7 @@ type Outcome struct {
 	Observation law.Observation
 	Notes       []string
 	// Missing says which needed measurement is missing, or why the law does not use the measurements. It is empty if
-	// neither is the case.
+	// neither is the case. If the decision is not Held, the law has scaled out by the measurements that are left.
 	Missing string
 	// Off reports that the target is scaled to 0, and is therefore not scaled.
 	Off bool
@@ -80,8 +80,8 @@ func (o *Outcome) Changes() bool { return !o.Off && o.Replicas != o.From }
 // is used before the end of the control interval.
 const retry = 15 * time.Second
 
-// Evaluate evaluates the law once. It does not change the given memory. If a needed measurement is missing, the law holds
-// and its memory stays the same.
+// Evaluate evaluates the law once. It does not change the given memory. If a needed measurement is missing, the law
+// holds, or scales out by those that are left, and its memory stays the same.
 //
 // In mode Act, the previous number of replicas is the one in the target's spec. In the other modes, the target may lag
 // behind or have other limits. The previous number is then the law's own last decision, so that the law continues from
@@ -102,7 +102,7 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	if out.Missing == "" {
 		out.Missing = out.Doubt
 	}
-	if out.Missing != "" {
+	if out.Missing != "" && out.Held {
 		out.Next = min(out.Next, retry)
 	}
 	return m, out

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,43 @@ func TestBadDataFromTheWorldIsHeld(t *testing.T) {
 				c := p.Conditions(&OtherScalers{}, &out)
 				if c[1].Type != v1alpha1.PolicyMeasured || c[1].True || !strings.Contains(c[1].Message, out.Missing) {
 					t.Errorf("the condition says %+v", c[1])
+				}
+			})
+		}
+	}
+}
+
+// TestALawThatKnowsEnoughScalesOut: one missing measurement does not stop a law that sees by the others that there are too
+// few replicas. It neither scales in nor learns, and says what is missing.
+func TestALawThatKnowsEnoughScalesOut(t *testing.T) {
+	nan := math.NaN()
+	for name, some := range map[string]func(rate float64, at time.Time) []Answer{
+		"no response time":             func(rate float64, at time.Time) []Answer { return answers(at, rate, nan, 12, 50) },
+		"no queue length":              func(rate float64, at time.Time) []Answer { return answers(at, rate, 0.12, nan, 50) },
+		"only the arrival rate":        func(rate float64, at time.Time) []Answer { return answers(at, rate, nan, nan, nan) },
+		"an impossible response time":  func(rate float64, at time.Time) []Answer { return answers(at, rate, -1, 12, 50) },
+		"a response time of no moment": func(rate float64, at time.Time) []Answer { return answers(at, rate, math.Inf(1), 12, 50) },
+	} {
+		for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawPredictive, v1alpha1.LawInverseQueue} {
+			t.Run(name+"/"+string(kind), func(t *testing.T) {
+				p := sound(t, kind)
+				m, _ := p.Evaluate(fresh(t, p), steady(start, 20))
+				for rate, grows := range map[float64]bool{100: false, 50: false, 1000: true} {
+					at := start.Add(time.Minute)
+					after, out := p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 20, Answers: some(rate, at)})
+					if grown := out.Replicas == 40; grown != grows || out.Held == grows || out.Replicas < 20 {
+						t.Errorf("%v requests/s: %+v, want it to scale out to the most: %v", rate, out, grows)
+					}
+					if out.Held && out.Next > retry || !out.Held && out.Next < 10*time.Second {
+						t.Errorf("%v requests/s: evaluated again after %v", rate, out.Next)
+					}
+					if !reflect.DeepEqual(after, m) {
+						t.Errorf("%v requests/s: it learns %+v", rate, after)
+					}
+					c := p.Conditions(&OtherScalers{}, &out)[1]
+					if c.True || !strings.Contains(c.Message, out.Missing) || strings.Contains(c.Message, "only scales out") != grows {
+						t.Errorf("%v requests/s: the condition says %+v", rate, c)
+					}
 				}
 			})
 		}
