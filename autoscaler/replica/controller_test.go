@@ -199,6 +199,30 @@ func TestAPolicyCheckedEverySecondIsWrittenOnceAMinute(t *testing.T) {
 	}
 }
 
+// TestPodsThatNeverBecomeReadyAreReplaced: two of ten pods never become Ready. The law sees a service of eight, at whose
+// load it wants nine more than serve, and gets two in place of the others.
+func TestPodsThatNeverBecomeReadyAreReplaced(t *testing.T) {
+	s := newStage(t)
+	for i := range 2 {
+		p := pod(fmt.Sprint("web-", i), false)
+		p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(s.clock.Now()), "broken"
+		testapi.Delete(s, s.Client, pod(p.Name, true))
+		testapi.Create(s, s.Client, p)
+	}
+	s.values["rate"] = 85
+	s.values["response"], s.values["queue"] = 0.15, 12
+	s.evaluate()
+	if n := s.tracked[web].last.Replicas; n > 10 || len(s.rescaled) > 0 {
+		t.Fatalf("%d replicas while two are starting", n)
+	}
+	s.clock.Step(10 * time.Minute) // no start was observed
+	s.evaluate()
+	last := s.tracked[web].last
+	if len(s.rescaled) != 1 || !strings.Contains(strings.Join(last.Reasons, "; "), "2 replicas in place of pods that do not become Ready") {
+		t.Errorf("rescaled to %v, %q", s.rescaled, last.Reasons)
+	}
+}
+
 func TestNewsAreHeldBackWhileTheLastWriteIsFresh(t *testing.T) {
 	s := newStage(t)
 	s.evaluate()

@@ -110,14 +110,15 @@ func (e *evaluation) wait(ctx context.Context, s *Source, others *replicadecide.
 
 // decide evaluates the law, and carries out its decision.
 func (e *evaluation) decide(ctx context.Context, target *scaled, others *replicadecide.OtherScalers, answers []replicadecide.Answer, askedAt time.Time) error {
-	total, ready, startUp, err := e.count(ctx, e.tracked, target.selector)
+	counted, err := e.count(ctx, e.tracked, target.selector)
 	if err != nil {
 		return err
 	}
 	e.recall()
-	seen := replicadecide.Seen{Now: e.now, Spec: target.asked, Ready: ready, Desired: int(e.status.DesiredReplicas), Answers: answers}
-	if startUp != nil {
-		seen.StartUp = startUp.Mean.Duration
+	seen := replicadecide.Seen{Now: e.now, Spec: target.asked, Ready: counted.ready, Desired: int(e.status.DesiredReplicas), Answers: answers}
+	seen.Stuck, seen.Unplaced = stuck(counted.unready, e.now, replicadecide.StuckAfter(counted.startUp))
+	if counted.startUp != nil {
+		seen.StartUp = counted.startUp.Mean.Duration
 	}
 	began := e.Clock.Now()
 	memory, out := e.sound.Evaluate(e.memory, seen)
@@ -133,7 +134,7 @@ func (e *evaluation) decide(ctx context.Context, target *scaled, others *replica
 	e.last, e.pending = &out, nil
 	e.due = askedAt.Add(e.stagger(out.Next))
 	e.again = until(e.now, e.due)
-	e.status.SpecReplicas, e.status.Replicas, e.status.ReadyReplicas, e.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
+	e.status.SpecReplicas, e.status.Replicas, e.status.ReadyReplicas, e.status.StartUp = int32(target.asked), int32(counted.total), int32(counted.ready), counted.startUp
 	e.setConditions(others)
 	e.record(&out, conflict)
 	if !conflict && out.Changes() {

@@ -25,10 +25,32 @@ type pods struct {
 	// counted is false if since then a pod was created, deleted, or changed in readiness.
 	counted      bool
 	total, ready int
+	// unready are the counted pods that are not Ready.
+	unready []unready
 	// starting has every observed pod, and whether it has never been Ready. A pod that was Ready when first observed
 	// gives no start-up time, because it may have restarted.
 	starting map[types.UID]bool
 	startUp  *v1alpha1.LearnedTime
+}
+
+// unready is a pod that is not Ready, since when, and whether it has a node.
+type unready struct {
+	since  time.Time
+	placed bool
+}
+
+// stuck returns the number of pods that have not been Ready for a time, with and without a node.
+func stuck(pods []unready, now time.Time, after time.Duration) (placed, unplaced int) {
+	for _, p := range pods {
+		switch {
+		case now.Sub(p.since) < after:
+		case p.placed:
+			placed++
+		default:
+			unplaced++
+		}
+	}
+	return placed, unplaced
 }
 
 // readiness returns whether a pod is Ready, and since when.
@@ -50,7 +72,7 @@ func counts(p *corev1.Pod) bool {
 func podMatters(before, after *corev1.Pod) bool {
 	was, _ := readiness(before)
 	is, _ := readiness(after)
-	return was != is || counts(before) != counts(after) || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels)
+	return was != is || before.Spec.NodeName != after.Spec.NodeName || counts(before) != counts(after) || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels)
 }
 
 // podChanged informs the policies that may count a pod. before is nil for a new pod, after for a deleted one.
@@ -112,9 +134,18 @@ func restarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
 }
 
-// count returns the number of pods, the number of Ready ones, and the learned start-up time. It lists pods only if one
+// census is a count of pods.
+type census struct {
+	total, ready int
+	unready      []unready
+	startUp      *v1alpha1.LearnedTime
+}
+
+func (p *pods) census() census { return census{p.total, p.ready, p.unready, p.startUp} }
+
+// count returns the number of pods, those that are not Ready, and the learned start-up time. It lists pods only if one
 // has changed since the last count.
-func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (total, ready int, startUp *v1alpha1.LearnedTime, err error) {
+func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (census, error) {
 	p := &t.pods
 	p.mu.Lock()
 	if p.selector == nil || p.selector.String() != selector.String() {
@@ -122,7 +153,7 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Sele
 	}
 	if p.counted {
 		defer p.mu.Unlock()
-		return p.total, p.ready, p.startUp, nil
+		return p.census(), nil
 	}
 	// A change during the list is counted at the next evaluation.
 	p.counted = true
@@ -132,11 +163,11 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Sele
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.counted = false
-		return 0, 0, nil, fmt.Errorf("list the pods of ReplicaPolicy %s: %w", t.key, err)
+		return census{}, fmt.Errorf("list the pods of ReplicaPolicy %s: %w", t.key, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total, p.ready = 0, 0
+	p.total, p.ready, p.unready = 0, 0, nil
 	there := make(map[types.UID]bool, len(list.Items))
 	for i := range list.Items {
 		pod := &list.Items[i]
@@ -146,10 +177,19 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Sele
 			continue
 		}
 		p.total++
-		if is, _ := readiness(pod); is {
+		if is, since := readiness(pod); is {
 			p.ready++
+		} else {
+			p.unready = append(p.unready, unready{since: later(pod.CreationTimestamp.Time, since), placed: pod.Spec.NodeName != ""})
 		}
 	}
 	maps.DeleteFunc(p.starting, func(uid types.UID, _ bool) bool { return !there[uid] })
-	return p.total, p.ready, p.startUp, nil
+	return p.census(), nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

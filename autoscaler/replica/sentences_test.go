@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/replicadecide"
 	"supercargo.dev/supercargo/internal/platform/promql"
 	"supercargo.dev/supercargo/test/kit/sentences"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 // says returns all Events of some evaluations, and the conditions, notes and reasons in the status at the end.
@@ -180,6 +181,16 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	busy := scene(func(s *stage) { s.values["rate"] = 300 })
 	unmeasured := scene(func(s *stage) { s.fault = errors.New("it does not respond") })
 	partly := scene(func(s *stage) { s.values["rate"], s.values["response"] = 300, math.NaN() })
+	without := func(n int) string {
+		return scene(func(s *stage) {
+			for i := range n {
+				p := pod(fmt.Sprint("web-", i), false)
+				p.CreationTimestamp = metav1.NewTime(s.clock.Now().Add(-time.Hour))
+				testapi.Delete(s, s.Client, pod(p.Name, true))
+				s.add(p)
+			}
+		})
+	}
 	answered := func(q promql.Querier) string {
 		return scene(func(s *stage) { s.Sources["default"] = NewSource("default", q, time.Minute) })
 	}
@@ -244,6 +255,9 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"A HorizontalPodAutoscaler scales the target, as the mode requires", followed, unfollowed},
 		{"All measurements that the law needs are available", acts, unmeasured},
 		{"The law does not use the measurements: ", unmeasured, partly},
+		{"%s not become Ready for far longer than a start takes: the law does not count %s", without(1), acts},
+		{"1 pod has", without(1), without(2)},
+		{"%d pods have", without(2), without(1)},
 		{"The law only scales out, by the measurements that are available: ", partly, unmeasured},
 		{"The policy wants fewer replicas than spec.maxReplicas", acts, most},
 		{"The policy wants the maximum of spec.maxReplicas, %d: more may be needed", most, busy},

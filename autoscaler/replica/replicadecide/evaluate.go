@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // Answer is the result of a Question.
@@ -51,6 +52,9 @@ type Seen struct {
 	// Spec is the number of replicas in the target's spec. Ready is the number of its pods that are Ready and not
 	// terminating.
 	Spec, Ready int
+	// Stuck is the number of pods that have a node and have not been Ready for [StuckAfter], and Unplaced that of pods
+	// that have had no node for as long.
+	Stuck, Unplaced int
 	// Desired is the number that the law decided last; 0 before its first evaluation.
 	Desired int
 	// StartUp is the learned time until a pod is Ready; 0 if it is not known.
@@ -91,14 +95,19 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	if p.Mode != v1alpha1.ReplicasAct && s.Desired > 0 {
 		out.From = s.Desired
 	}
+	view := servingOf(s, out.From)
 	out.Observation, out.Notes = p.observe(s, out.From)
+	if lost := min(s.Stuck+s.Unplaced, s.Spec-s.Ready); lost > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s not become Ready for far longer than a start takes: the law does not count %s", plural.Form(lost, "1 pod has", fmt.Sprintf("%d pods have", lost)), plural.Form(lost, "it", "them")))
+	}
 	if s.Spec == 0 {
 		out.Off = true
 		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to scale it again"}}
 		return m, out
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
-	m, out.Decision = p.Decide(m, out.Observation)
+	m, out.Decision = p.Decide(m, view.observe(out.Observation))
+	out.Decision = view.decision(p.Limits, out.Decision)
 	if out.Missing == "" {
 		out.Missing = out.Doubt
 	}

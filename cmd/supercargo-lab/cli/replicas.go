@@ -38,6 +38,7 @@ type replicasFlags struct {
 	podStart    time.Duration
 	podStop     time.Duration
 	oneByOne    bool
+	dead        int
 	timeout     time.Duration
 	connections int
 	warmup      time.Duration
@@ -112,6 +113,7 @@ that. The same input and seed give the same figures.`,
 	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
 	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to stop; 0 for at once")
 	f.BoolVar(&flags.oneByOne, "one-by-one", false, "start and stop replicas one after the other, not all at once")
+	f.IntVar(&flags.dead, "dead-pods", 0, "requested replicas that never become Ready; 0 for none")
 	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits before it is abandoned; 0 for no limit")
 	f.IntVar(&flags.connections, "connections", service.Connections, "requests in service and queued per replica, beyond which requests are rejected; 0 for no limit")
 	f.IntVar(&g.Min, "min", g.Min, "minimum replicas")
@@ -317,7 +319,7 @@ func (r *replicasRun) configure() error {
 	}
 	r.config = loop.Config{
 		Plant: plant.Config{Model: f.goal.Model, Timeout: f.timeout, Connections: f.connections, Start: f.podStart, Stop: f.podStop,
-			OneByOne: f.oneByOne, Replicas: start},
+			OneByOne: f.oneByOne, Replicas: start, Dead: f.dead},
 		Rates: r.rates, Interpolate: f.interpolate, SLO: f.goal.SLO, Interval: f.goal.Interval, Warmup: warmup, ResponseWindow: f.response, Seed: f.seed,
 	}
 	return nil

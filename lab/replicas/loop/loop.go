@@ -285,6 +285,9 @@ func (r *runner) seen() replicadecide.Seen {
 		r.startUp = replicadecide.LearnStartUp(r.startUp, took)
 	}
 	s := replicadecide.Seen{Now: now, Spec: r.plant.Desired(), Ready: r.plant.Ready(), Desired: r.wanted}
+	if now.Sub(time.Unix(0, 0)) >= replicadecide.StuckAfter(r.startUp) {
+		s.Stuck = r.plant.Dead() // they exist from the beginning
+	}
 	if r.startUp != nil {
 		s.StartUp = r.startUp.Mean.Duration
 	}

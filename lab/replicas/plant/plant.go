@@ -39,6 +39,9 @@ type Config struct {
 	OneByOne bool
 	// Replicas is the number of Ready replicas at the beginning.
 	Replicas int
+	// Dead is the number of requested replicas that never become Ready, such as those on a broken node. They cost as much
+	// as others, and exist from the beginning.
+	Dead int
 }
 
 // Default returns the service of the InverseQueue paper: a time-out of 10 s, 500 connections per
@@ -52,6 +55,7 @@ func (c Config) Validate() error {
 	errs := input.Faults{c.Model.Validate()}
 	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "timeout %v, start %v and stop %v: must be 0 or more", c.Timeout, c.Start, c.Stop)
 	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: must be 0 or more", c.Connections, c.Replicas)
+	errs.If(c.Dead < 0, "%d replicas that never become Ready: must be 0 or more", c.Dead)
 	errs.If(c.Connections > 0 && c.Timeout == 0, "a limit of connections requires a timeout, which is the response time of rejected requests")
 	return errors.Join(errs...)
 }
@@ -135,7 +139,7 @@ func New(c Config, r *rand.Rand) (*Plant, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("service to simulate: %w", err)
 	}
-	p := &Plant{c: c, r: r, ready: c.Replicas, wanted: c.Replicas}
+	p := &Plant{c: c, r: r, ready: c.Replicas, wanted: c.Replicas + c.Dead}
 	return p, p.SetRate(0)
 }
 
@@ -144,6 +148,9 @@ func (p *Plant) Now() float64 { return p.now }
 
 // Ready returns the number of serving replicas.
 func (p *Plant) Ready() int { return p.ready }
+
+// Dead returns the number of requested replicas that never become Ready.
+func (p *Plant) Dead() int { return min(p.c.Dead, p.wanted) }
 
 // Desired returns the number of requested replicas.
 func (p *Plant) Desired() int { return p.wanted }
@@ -188,10 +195,10 @@ func (p *Plant) SetRate(lambda float64) error {
 }
 
 // Scale requests n replicas in total. Starts and stops that are no longer needed are cancelled, the
-// last first.
+// last first. Of n replicas, those that never become Ready do not serve.
 func (p *Plant) Scale(n int) {
-	n = max(n, 0)
-	p.wanted = n
+	p.wanted = max(n, 0)
+	n = max(p.wanted-p.c.Dead, 0)
 	coming := p.ready
 	for _, c := range p.changes {
 		coming += c.by
