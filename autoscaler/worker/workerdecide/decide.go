@@ -166,6 +166,7 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	m.follow(c, o.Pods, hosts, now)
 	corrected := *c
 	corrected.Flavors = m.correct(c, o.Pods)
+	m.shun(c, corrected.Flavors, o.Pods, now)
 	d.Unconnected, d.Arrived = m.unconnected(c, o.Pods, now), m.arrived(o.Pods)
 	t := translator{config: &corrected, memory: m, flavor: &corrected.Flavors[0], now: now}
 	if len(hosts) > 0 { // their problem is not common to all workers, such as a wrong password
@@ -173,7 +174,10 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	}
 	tr := t.translate(o, hosts, foreign)
 	flavor, others := choose(corrected.Flavors, tr.on)
-	if flavor != nil && flavor != t.flavor {
+	if flavor != nil {
+		t.unplaced = m.unplaced(c, flavor, corrected.Flavors, o.Pods, now)
+	}
+	if flavor != nil && (flavor != t.flavor || len(t.unplaced) > 0) {
 		t.flavor = flavor
 		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of this flavor
 	}
@@ -296,9 +300,20 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	d.Flavor, d.Reason = f.Name, p.Reason
 	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)
-	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 && len(tr.lost) > 0 {
-		d.Drain = slices.Clone(tr.lost)
-		d.Reason += fmt.Sprintf("; %s not connected for a long time, while others have", plural.Form(len(d.Drain), "1 worker has", fmt.Sprintf("%d workers have", len(d.Drain))))
+	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 {
+		d.giveUp(tr)
+	}
+}
+
+// giveUp drains the workers that are not expected to come.
+func (d *Decision) giveUp(tr *translation) {
+	d.Drain = slices.Concat(tr.lost, tr.unplaced)
+	workers := func(n int) string { return plural.Form(n, "1 worker has", fmt.Sprintf("%d workers have", n)) }
+	if n := len(tr.lost); n > 0 {
+		d.Reason += fmt.Sprintf("; %s not connected for a long time, while others have", workers(n))
+	}
+	if n := len(tr.unplaced); n > 0 {
+		d.Reason += fmt.Sprintf("; %s waited too long for a node of a flavor that is not available", workers(n))
 	}
 }
 

@@ -212,7 +212,14 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 	measured.Source = Measured
 	allocated := overstated(measured, 0)
 
-	sentences.Check(t, []string{"decide.go", "observation.go", "trust.go", "flavor.go", "overstated.go", "init.go", "learn.go", "memory.go", "translate.go"}, []sentences.Case{
+	homeless := func(n int, after time.Duration) string {
+		o, m := pending(n)
+		d, _ := must(t, limits(func(c *Config) {
+			c.Flavors, c.Max = []Flavor{{Name: "a", Worker: cores(4)}, {Name: "b", Worker: cores(4), MicroDollarsPerHour: 1 << 40}}, n
+		}), o, m, begin.Add(after))
+		return fmt.Sprint(d.Reason, d.Rejected)
+	}
+	sentences.Check(t, []string{"decide.go", "observation.go", "trust.go", "flavor.go", "overstated.go", "init.go", "learn.go", "memory.go", "translate.go", "unplaced.go"}, []sentences.Case{
 		// Managers.
 		{"the pool is not resized: ", silent(Unreachable, 0), well},
 		{"the manager does not answer", silent(Unreachable, 0), silent(NotAsked, 0)},
@@ -239,6 +246,10 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 		{"; %s not connected for a long time, while others have", lost(1, 1), lost(1, 0)},
 		{"1 worker has", lost(1, 1), lost(2, 1)},
 		{"%d workers have", lost(2, 1), lost(1, 1)},
+		{"; %s waited too long for a node of a flavor that is not available", homeless(1, time.Hour), homeless(1, time.Minute)},
+		{"%s had no node for a long time", homeless(1, time.Hour), homeless(1, time.Minute)},
+		{"1 worker of it has", homeless(1, time.Hour), homeless(2, time.Hour)},
+		{"%d workers of it have", homeless(2, time.Hour), homeless(1, time.Hour)},
 
 		// Flavors.
 		{"no flavor is available: ", choice(gone), choice(gone, small)},

@@ -201,8 +201,8 @@ type translation struct {
 	// shortage is the number of millicores that waiting tasks request.
 	shortage int64
 	hosts    map[string]*host
-	// lost are the workers that will not connect.
-	lost []string
+	// lost are the workers that will not connect, and unplaced those that will not get a node.
+	lost, unplaced []string
 	// whole reports for each waiting batch whether its tasks each take a whole worker, of whatever size.
 	whole []bool
 }
@@ -258,15 +258,15 @@ type translator struct {
 	memory *Memory
 	flavor *Flavor
 	now    time.Time
-	// lost are the workers that will not connect.
-	lost []string
+	// lost are the workers that will not connect, and unplaced those that will not get a node.
+	lost, unplaced []string
 }
 
 // translate converts a reading into a state, with new workers of the translator's flavor. Workers are in the order in
 // which the manager is likely to fill them: first foreign ones, since they cost nothing, then by creation time.
 func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
 	r := o.Reading
-	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign), lost: t.lost}
+	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign), lost: t.lost, unplaced: t.unplaced}
 	tr.state.Resized = t.memory.Resized
 	for _, h := range foreign {
 		w := estimate.Worker{Name: "elsewhere/" + h.worker.Address, Capacity: h.total}
@@ -302,7 +302,7 @@ func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
 		}
 	case mem.connected: // between two sessions, as idle workers reconnect
 		w.ReadyIn = reconnect
-	case slices.Contains(t.lost, p.Name):
+	case slices.Contains(t.lost, p.Name), slices.Contains(t.unplaced, p.Name):
 		w.ReadyIn = estimate.Unknown
 	default:
 		init := t.memory.initTime(t.config, p.Flavor)
