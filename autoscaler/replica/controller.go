@@ -3,7 +3,7 @@
 //
 // One evaluation runs through the files in this order: controller.go (what triggers it), evaluate.go (its steps), target.go
 // (the scaled object), otherscalers.go (other autoscalers of the target), measure.go (queries to the source), pods.go
-// (Ready pods), autoscaler/replica/replicadecide (the decision), act.go (the scaling), record.go (the status).
+// (Ready pods), owners.go (whose they are), autoscaler/replica/replicadecide (the decision), act.go (the scaling), record.go (the status).
 //
 // Sources are queried outside the controller's queue, so a source that hangs delays only the policies that query it.
 // The scale of the target is read again when the target changes, and pods are counted again when one of them changes.

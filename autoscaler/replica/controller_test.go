@@ -68,7 +68,7 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 	for _, f := range change {
 		f(&policy.Spec)
 	}
-	objects := []client.Object{policy, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "deployment", Generation: 1}}}
+	objects := []client.Object{policy, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "Deployment/web", Generation: 1}}, replicaSet("web")}
 	for i := range 10 {
 		objects = append(objects, pod(fmt.Sprint("web-", i), true))
 	}
@@ -91,8 +91,19 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 	return s
 }
 
+// controlledBy returns the reference to a controller, whose UID is kind/name.
+func controlledBy(kind, name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID(kind + "/" + name), Controller: new(true)}}
+}
+
+// replicaSet returns a ReplicaSet of the Deployment of the same name.
+func replicaSet(name string) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("ReplicaSet/" + name), OwnerReferences: controlledBy("Deployment", name)}}
+}
+
 func pod(name string, ready bool) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"},
+		OwnerReferences: controlledBy("ReplicaSet", "web")}}
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue

@@ -110,12 +110,12 @@ func (e *evaluation) wait(ctx context.Context, s *Source, others *replicadecide.
 
 // decide evaluates the law, and carries out its decision.
 func (e *evaluation) decide(ctx context.Context, target *scaled, others *replicadecide.OtherScalers, answers []replicadecide.Answer, askedAt time.Time) error {
-	counted, err := e.count(ctx, e.tracked, target.selector)
+	counted, err := e.count(ctx, e.tracked, target)
 	if err != nil {
 		return err
 	}
 	e.recall()
-	seen := replicadecide.Seen{Now: e.now, Spec: target.asked, Ready: counted.ready, Desired: int(e.status.DesiredReplicas), Answers: answers}
+	seen := replicadecide.Seen{Now: e.now, Spec: target.asked, Ready: counted.ready, Foreign: counted.foreign, Desired: int(e.status.DesiredReplicas), Answers: answers}
 	seen.Stuck, seen.Unplaced = stuck(counted.unready, e.now, replicadecide.StuckAfter(counted.startUp))
 	if counted.startUp != nil {
 		seen.StartUp = counted.startUp.Mean.Duration

@@ -22,9 +22,12 @@ import (
 type pods struct {
 	mu       sync.Mutex
 	selector labels.Selector
+	owners   owners
 	// counted is false if since then a pod was created, deleted, or changed in readiness.
 	counted      bool
 	total, ready int
+	// foreign is the number of pods that match the selector and belong to others.
+	foreign int
 	// unready are the counted pods that are not Ready.
 	unready []unready
 	// starting has every observed pod, and whether it has never been Ready. A pod that was Ready when first observed
@@ -111,7 +114,7 @@ func (p *pods) changed(before, after *corev1.Pod) {
 	p.watch(after)
 }
 
-// watch learns the start-up time of a pod whose start was observed.
+// watch learns the start-up time of a pod whose start was observed, if the pod is known to belong to the target.
 func (p *pods) watch(pod *corev1.Pod) {
 	if p.starting == nil {
 		p.starting = map[types.UID]bool{}
@@ -124,7 +127,9 @@ func (p *pods) watch(pod *corev1.Pod) {
 	case !known:
 		p.starting[pod.UID] = !ready
 	case ready && starting:
-		p.startUp = replicadecide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
+		if mine, _ := p.owners.mine(pod); mine {
+			p.startUp = replicadecide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
+		}
 		p.starting[pod.UID] = false // a later change from unready to Ready is not a start
 	}
 }
@@ -136,20 +141,21 @@ func restarted(pod *corev1.Pod) bool {
 
 // census is a count of pods.
 type census struct {
-	total, ready int
-	unready      []unready
-	startUp      *v1alpha1.LearnedTime
+	total, ready, foreign int
+	unready               []unready
+	startUp               *v1alpha1.LearnedTime
 }
 
-func (p *pods) census() census { return census{p.total, p.ready, p.unready, p.startUp} }
+func (p *pods) census() census { return census{p.total, p.ready, p.foreign, p.unready, p.startUp} }
 
 // count returns the number of pods, those that are not Ready, and the learned start-up time. It lists pods only if one
 // has changed since the last count.
-func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (census, error) {
+func (r *Reconciler) count(ctx context.Context, t *tracked, target *scaled) (census, error) {
 	p := &t.pods
 	p.mu.Lock()
-	if p.selector == nil || p.selector.String() != selector.String() {
-		p.selector, p.counted, p.starting = selector, false, nil
+	if p.selector == nil || p.selector.String() != target.selector.String() || p.owners.target != target.uid {
+		p.selector, p.counted, p.starting = target.selector, false, nil
+		p.owners = owners{target: target.uid, apps: target.apps}
 	}
 	if p.counted {
 		defer p.mu.Unlock()
@@ -159,21 +165,29 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Sele
 	p.counted = true
 	p.mu.Unlock()
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(t.key.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.counted = false
-		return census{}, fmt.Errorf("list the pods of ReplicaPolicy %s: %w", t.key, err)
+	err := r.Client.List(ctx, &list, client.InNamespace(t.key.Namespace), client.MatchingLabelsSelector{Selector: target.selector}, client.UnsafeDisableDeepCopy)
+	found, sure := owners{target: target.uid, apps: target.apps}, false
+	if err == nil {
+		sure, err = found.look(ctx, r.Client, list.Items)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total, p.ready, p.unready = 0, 0, nil
+	p.counted = p.counted && sure
+	if err != nil {
+		return census{}, fmt.Errorf("list the pods of ReplicaPolicy %s: %w", t.key, err)
+	}
+	p.owners = found
+	p.total, p.ready, p.foreign, p.unready = 0, 0, 0, nil
 	there := make(map[types.UID]bool, len(list.Items))
 	for i := range list.Items {
 		pod := &list.Items[i]
 		there[pod.UID] = true
 		p.watch(pod)
 		if !counts(pod) {
+			continue
+		}
+		if mine, known := p.owners.mine(pod); known && !mine {
+			p.foreign++
 			continue
 		}
 		p.total++

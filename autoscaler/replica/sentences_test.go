@@ -191,6 +191,15 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			}
 		})
 	}
+	with := func(n int) string {
+		return scene(func(s *stage) {
+			for i := range n {
+				p := pod(fmt.Sprint("worker-", i), true)
+				p.OwnerReferences = controlledBy("StatefulSet", "worker")
+				s.add(p)
+			}
+		})
+	}
 	answered := func(q promql.Querier) string {
 		return scene(func(s *stage) { s.Sources["default"] = NewSource("default", q, time.Minute) })
 	}
@@ -256,6 +265,9 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"All measurements that the law needs are available", acts, unmeasured},
 		{"The law does not use the measurements: ", unmeasured, partly},
 		{"%s not become Ready for far longer than a start takes: the law does not count %s", without(1), acts},
+		{"%s the target's selector and %s to another object: the law does not count %s", with(1), acts},
+		{"1 pod matches", with(1), with(2)},
+		{"%d pods match", with(2), with(1)},
 		{"1 pod has", without(1), without(2)},
 		{"%d pods have", without(2), without(1)},
 		{"The law only scales out, by the measurements that are available: ", partly, unmeasured},

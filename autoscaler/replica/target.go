@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,8 @@ type scaled struct {
 	readAt     time.Time
 	asked      int
 	selector   labels.Selector
+	// apps is set for kinds of apps.
+	apps bool
 }
 
 // scaleAge is the maximum age of a scale whose target has no generation.
@@ -131,7 +134,7 @@ func (e *evaluation) target(ctx context.Context) (*scaled, error) {
 	if err != nil {
 		return nil, &targetFault{v1alpha1.PolicyReasonNotScalable, fmt.Errorf("the scale of %s %s has an invalid status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
 	}
-	e.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: e.now, asked: int(read.Spec.Replicas), selector: selector}
+	e.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: e.now, asked: int(read.Spec.Replicas), selector: selector, apps: kind.Group == appsv1.GroupName}
 	return e.scale, nil
 }
 

@@ -55,6 +55,8 @@ type Seen struct {
 	// Stuck is the number of pods that have a node and have not been Ready for [StuckAfter], and Unplaced that of pods
 	// that have had no node for as long.
 	Stuck, Unplaced int
+	// Foreign is the number of pods that match the target's selector and belong to other objects.
+	Foreign int
 	// Desired is the number that the law decided last; 0 before its first evaluation.
 	Desired int
 	// StartUp is the learned time until a pod is Ready; 0 if it is not known.
@@ -95,8 +97,15 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	if p.Mode != v1alpha1.ReplicasAct && s.Desired > 0 {
 		out.From = s.Desired
 	}
-	view := servingOf(s, out.From)
 	out.Observation, out.Notes = p.observe(s, out.From)
+	view := servingOf(s, out.From)
+	if out.Observation.ArrivalRate == 0 {
+		view = serving{from: out.From} // pods that are not Ready may be why no request is answered: the law has to know
+	}
+	if s.Foreign > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s the target's selector and %s to another object: the law does not count %s",
+			plural.Form(s.Foreign, "1 pod matches", fmt.Sprintf("%d pods match", s.Foreign)), plural.Form(s.Foreign, "belongs", "belong"), plural.Form(s.Foreign, "it", "them")))
+	}
 	if lost := min(s.Stuck+s.Unplaced, s.Spec-s.Ready); lost > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s not become Ready for far longer than a start takes: the law does not count %s", plural.Form(lost, "1 pod has", fmt.Sprintf("%d pods have", lost)), plural.Form(lost, "it", "them")))
 	}

@@ -184,7 +184,7 @@ func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
 		for i := range 40 {
 			at := start.Add(time.Duration(i+1) * 10 * time.Second)
 			var out Outcome
-			m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
+			m, out = p.Evaluate(m, Seen{Now: at, Spec: 20, Ready: 12, Stuck: min(i, 8), Answers: answers(at, 0, math.NaN(), 0, 0)})
 			c := p.Conditions(&OtherScalers{}, &out)[1]
 			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before and are still requested are not Ready") {
 				t.Fatalf("%s, evaluation %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)

@@ -263,6 +263,31 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 	b.becomes(32, 50)
 }
 
+// TestPodsOfAnotherDeploymentDoNotCount has a Deployment whose labels include those of the target, so that the target's
+// selector matches its pods.
+func TestPodsOfAnotherDeploymentDoNotCount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "overlap")
+	b.deployment("web", 2)
+	five, labels := int32(5), map[string]string{"app": "web", "part": "worker"}
+	b.Make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "web-worker"}, Spec: appsv1.DeploymentSpec{
+		Replicas: &five, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64), Containers: []corev1.Container{{Name: "main", Image: "worker"}},
+		}},
+	}})
+	b.policy("web")
+	b.autoscale()
+	b.becomes(11, 20)
+	b.Eventually("the five pods are left out", func() string {
+		s := b.get("web").Status
+		if s.LastObservation == nil || s.ReadyReplicas != s.SpecReplicas || !strings.Contains(strings.Join(s.LastObservation.Notes, "; "), "5 pods match the target's selector and belong to another object") {
+			return fmt.Sprintf("%d Ready of %d: %+v", s.ReadyReplicas, s.SpecReplicas, s.LastObservation)
+		}
+		return ""
+	})
+}
+
 // TestAServiceThatDoesNotAnswerKeepsItsReplicas tests a service whose replicas hang and become unready.
 // Requests are counted when they are answered, so it shows neither requests nor a queue.
 func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
