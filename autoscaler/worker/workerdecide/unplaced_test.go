@@ -26,7 +26,7 @@ func pending(n int) (o Observation, m Memory) {
 }
 
 // TestPodsOfAFlavorWithoutCapacityDoNotBlock has pods that wait for a node of flavor a: no more of them are counted on,
-// and workers of flavor b are added. If the limit leaves no room, the pods that wait are given up first.
+// and workers of flavor b are added. If the limit leaves no room, the pods that wait are drained first.
 func TestPodsOfAFlavorWithoutCapacityDoNotBlock(t *testing.T) {
 	flavors := func(troubleOfA string) []Flavor {
 		return []Flavor{{Name: "a", Worker: cores(4), MicroDollarsPerHour: 100_000, Trouble: troubleOfA}, {Name: "b", Worker: cores(4), MicroDollarsPerHour: 200_000}}
@@ -40,7 +40,7 @@ func TestPodsOfAFlavorWithoutCapacityDoNotBlock(t *testing.T) {
 				d, m := must(t, c, o, m, now)
 				if most == 10 {
 					if len(d.Drain) != 10 || !strings.Contains(d.Reason, "10 workers have waited too long for a node of a flavor that is not available") {
-						t.Fatalf("%+v, want the ten that wait given up", d)
+						t.Fatalf("%+v, want the ten that wait drained", d)
 					}
 					o.Pods = nil
 					d, _ = must(t, c, o, m, now.Add(c.Prior))
@@ -53,8 +53,8 @@ func TestPodsOfAFlavorWithoutCapacityDoNotBlock(t *testing.T) {
 	}
 }
 
-// TestPodsThatWaitForANodeAreNotGivenUpForNothing: there is no other flavor, or they have not waited for long.
-func TestPodsThatWaitForANodeAreNotGivenUpForNothing(t *testing.T) {
+// TestPodsThatWaitForANodeAreNotDrainedForNothing: there is no other flavor, or they have not waited for long.
+func TestPodsThatWaitForANodeAreNotDrainedForNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flavors []Flavor
 		after   time.Duration
