@@ -28,7 +28,7 @@ func TestWhosePodsAre(t *testing.T) {
 		{"ReplicaSet", "worker", false, true, false},
 		{"ReplicaSet", "orphan", false, true, true},
 		{"ReplicaSet", "unseen", false, false, false},
-		{"ReplicaSet", "again", false, false, false}, // made anew under the same name
+		{"ReplicaSet", "again", false, false, false}, // made again under the same name
 		{"Deployment", "web", true, true, true},      // the target itself
 		{"StatefulSet", "web", false, true, true},
 		{"Job", "web", false, true, true},

@@ -9,7 +9,7 @@ import (
 )
 
 // shun marks the flavors whose pods have had no node for patience initialisation times, unless all flavors would be
-// unavailable then: their machines are not to be had, whether or not the NodeFleet knows it. flavors is changed.
+// unavailable then: no machines of it are available, whether or not the NodeFleet knows it. flavors is changed.
 func (m *Memory) shun(c *Config, flavors []Flavor, pods []Pod, now time.Time) {
 	shunned := slices.Clone(flavors)
 	available := false
