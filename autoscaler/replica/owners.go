@@ -26,7 +26,7 @@ type owners struct {
 	known map[types.UID]bool
 }
 
-// mine reports whether a pod belongs to the target. known is false if its controller has not been looked up.
+// mine reports whether a pod belongs to the target. known is false if its controller has not been read.
 func (o *owners) mine(p *corev1.Pod) (mine, known bool) {
 	by := metav1.GetControllerOf(p)
 	switch {
@@ -41,9 +41,9 @@ func (o *owners) mine(p *corev1.Pod) (mine, known bool) {
 	return mine, known
 }
 
-// look looks up the ReplicaSets that control pods. A ReplicaSet that the cache does not have yet is left unknown, and
+// find reads the ReplicaSets that control pods. A ReplicaSet that the cache does not have yet is left unknown, and
 // sure is then false.
-func (o *owners) look(ctx context.Context, c client.Reader, pods []corev1.Pod) (sure bool, err error) {
+func (o *owners) find(ctx context.Context, c client.Reader, pods []corev1.Pod) (sure bool, err error) {
 	known := map[types.UID]bool{}
 	sure = true
 	for i := range pods {

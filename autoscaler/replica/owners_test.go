@@ -41,7 +41,7 @@ func TestWhosePodsAre(t *testing.T) {
 		}
 		for _, apps := range []bool{true, false} {
 			o := owners{target: "Deployment/web", apps: apps}
-			sure, err := o.look(t.Context(), c, []corev1.Pod{p})
+			sure, err := o.find(t.Context(), c, []corev1.Pod{p})
 			want := map[bool]bool{true: tc.mine, false: tc.otherKind}[apps]
 			if mine, known := o.mine(&p); err != nil || mine != want || known != tc.known || sure != tc.known {
 				t.Errorf("a pod of %s %s: mine %v, known %v, sure %v, %v, want %v, %v", tc.kind, tc.name, mine, known, sure, err, want, tc.known)
@@ -85,7 +85,7 @@ func TestPodsOfOthersNeitherCountNorTeach(t *testing.T) {
 }
 
 // TestAReplicaSetThatTheCacheDoesNotHaveYet: its pods count as those of the target until it is known whose they are,
-// which is looked up again without a change of a pod.
+// which is read again without a change of a pod.
 func TestAReplicaSetThatTheCacheDoesNotHaveYet(t *testing.T) {
 	s := newStage(t)
 	p := pod("late-0", true)

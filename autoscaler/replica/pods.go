@@ -168,7 +168,7 @@ func (r *Reconciler) count(ctx context.Context, t *tracked, target *scaled) (cen
 	err := r.Client.List(ctx, &list, client.InNamespace(t.key.Namespace), client.MatchingLabelsSelector{Selector: target.selector}, client.UnsafeDisableDeepCopy)
 	found, sure := owners{target: target.uid, apps: target.apps}, false
 	if err == nil {
-		sure, err = found.look(ctx, r.Client, list.Items)
+		sure, err = found.find(ctx, r.Client, list.Items)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
