@@ -213,16 +213,17 @@ func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses
 	}
 	at := data.(*narrowed)
 	rejection := statuses.Get(at.node)
-	at.by.rescue(klog.FromContext(ctx), pod, at.node, rejection)
+	at.by.rescue(ctx, pod, at.node, rejection)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 		fmt.Sprintf("node %s had room but was rejected by %s; the next attempt evaluates all nodes", at.node, rejection.Plugin()))
 }
 
-func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, rejection *fwk.Status) {
+func (n *Narrower) rescue(ctx context.Context, pod *corev1.Pod, node string, rejection *fwk.Status) {
+	logger := klog.FromContext(ctx)
 	attempts.WithLabelValues(n.options.Plugin, resultRescued).Inc()
 	// A pod may have been nominated to the node since the proof. Otherwise, a filter that rejects a proven node does
 	// not behave as the list assumes.
-	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
+	if plugin := rejection.Plugin(); plugin != "" && n.nominated(ctx, node) == 0 {
 		n.distrusted = n.options.Clock.Now().Add(distrust)
 		logger.Error(nil, "Temporarily evaluating all nodes for every pod", "plugin", n.options.Plugin, "until", n.distrusted,
 			"reason", fmt.Sprintf("filter plugin %s rejected a node that had passed all filters of the proof", plugin),

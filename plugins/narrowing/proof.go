@@ -60,7 +60,7 @@ func recorded(state fwk.CycleState, key fwk.StateKey) bool {
 // nominated to the node, it does. Otherwise the profile's own filters decide, as later in the scheduling cycle, with
 // the nominated pods and without them. known is false if a filter fails with an error.
 func (p *proof) takes(ctx context.Context, node packing.IndexedNode) (fits, known bool) {
-	if !p.conditions && len(p.options.Handle.NominatedPodsForNode(node.Name)) == 0 {
+	if !p.conditions && p.nominated(ctx, node.Name) == 0 {
 		return true, true
 	}
 	if p.skipped == nil {
