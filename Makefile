@@ -23,7 +23,7 @@ COMMIT_TIME ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 # k8s_ldflags MODFILE: kube-scheduler and the playground's API server say which Kubernetes
 # they are; unlinked they would call themselves v0.0.0-master, which clients refuse.
-k8s_version = $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' $(1))
+k8s_version = $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9a-z.-]*\)$$|\1|p' $(1))
 k8s_named   = -s -w $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 	-X $(pkg).gitVersion=$(1) -X $(pkg).gitMajor=$(word 1,$(subst ., ,$(1:v%=%))) -X $(pkg).gitMinor=$(word 2,$(subst ., ,$(1))))
 k8s_ldflags = $(call k8s_named,$(call k8s_version,$(1)))
@@ -32,12 +32,18 @@ OUR_LDFLAGS := -X $(MODULE)/internal/platform/version.Version=$(VERSION)
 LDFLAGS     := $(K8S_LDFLAGS) $(OUR_LDFLAGS)
 
 # Kubernetes of go.mod, and the later versions that kube-scheduler is built for too: with
-# what flags. A build tag stands for a version and all that follow.
+# what flags. A build tag stands for a version and all that follow. The next version is a beta:
+# no release contains its scheduler, and its control plane cannot be built.
 K8S_BUILT  := 1.35
 K8S_LATER  := 1.36 1.37
+K8S_NEXT   := 1.38
 build_1.35 := -modfile go.mod
 build_1.36 := -modfile go.1.36.mod -tags kubernetes1.36
 build_1.37 := -modfile go.1.37.mod -tags kubernetes1.36,kubernetes1.37
+build_1.38 := -modfile go.1.38.mod -tags kubernetes1.36,kubernetes1.37,kubernetes1.38
+
+# Kubernetes 1.38 needs a newer Go, which the go command fetches only if it is told so.
+with_go_1.38 := GOTOOLCHAIN=go1.27.4
 
 # cluster-api's manager says its own version too.
 CAPI         := sigs.k8s.io/cluster-api
@@ -157,13 +163,13 @@ $(BIN)/cluster-api:
 
 # The control plane of another version, and kube-scheduler for it. Cold, each takes as long
 # as a first build.
-k8s_build     = go build -buildvcs=false $(build_$(1)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(1))))$(if $(2), $(2))"
+k8s_build     = $(with_go_$(1)) go build -buildvcs=false $(build_$(1)) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$(1))))$(if $(2), $(2))"
 K8S_PROGRAMS := kube-apiserver kube-controller-manager kube-scheduler
-k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER),$(BIN)/kubernetes/$(v)/$(1))
+k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER) $(K8S_NEXT),$(BIN)/kubernetes/$(v)/$(1))
 
-.PHONY: kube-schedulers $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
+.PHONY: kube-schedulers $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER) $(K8S_NEXT))
 kube-schedulers: $(addprefix kube-scheduler-,$(K8S_LATER)) ## Build kube-scheduler for later versions of Kubernetes, into bin/kubernetes/VERSION/ (kube-scheduler-1.37: for one).
-$(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler
+$(addprefix kube-scheduler-,$(K8S_LATER) $(K8S_NEXT)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler
 k8s_pkg_kube-scheduler          := ./cmd/kube-scheduler
 k8s_pkg_kube-apiserver          := k8s.io/kubernetes/cmd/kube-apiserver
 k8s_pkg_kube-controller-manager := k8s.io/kubernetes/cmd/kube-controller-manager
@@ -257,13 +263,17 @@ k8s_units      = ./plugins/... ./internal/cluster/gang ./internal/cluster/constr
 k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
 k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
 
-.PHONY: test-kubernetes test-kubernetes-nightly $(call k8s_tests,test-kubernetes) $(call k8s_tests,test-kubernetes-nightly)
-test-kubernetes: $(call k8s_tests,test-kubernetes) ## Test kube-scheduler for each version of Kubernetes on its control plane, and there each program once (test-kubernetes-1.37: one version).
+.PHONY: test-kubernetes test-kubernetes-nightly $(call k8s_tests,test-kubernetes) test-kubernetes-$(K8S_NEXT) $(call k8s_tests,test-kubernetes-nightly)
+test-kubernetes: $(call k8s_tests,test-kubernetes) test-kubernetes-$(K8S_NEXT) ## Test kube-scheduler for each version of Kubernetes on its control plane, and there each program once (test-kubernetes-1.37: one version).
 $(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
 	$(call go_test,$@-unit,$(build_$*) -p 1 $(k8s_units))
 	$(on_kubernetes) $(call go_test,$@,-tags kubernetes -count 1 ./test/e2e/kubernetes)
 	$(on_kubernetes) $(call go_test,$@-first,-p 1 -count 1 -run $(call only,$(k8s_first)) \
 		$(first_pkgs))
+
+# Without a control plane: the unit tests.
+test-kubernetes-$(K8S_NEXT): test-kubernetes-%: $(TOOLS)/gotestsum $(BIN)/kubernetes/%/kube-scheduler | $(DIST)
+	$(with_go_$*) $(call go_test,$@-unit,$(build_$*) -p 1 $(k8s_units))
 
 # All of those suites, but for what adds plugins of tests to the built-in scheduler.
 test-kubernetes-nightly: $(addprefix test-kubernetes-nightly-,$(K8S_LATER))
@@ -553,9 +563,9 @@ pack_image  = go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST)
 	-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) -out $(abspath $(DIST))/images/$(3).tar
 
 # Apart from images: cold, each takes as long as a first build.
-.PHONY: images-kubernetes $(addprefix image-kube-scheduler-,$(K8S_LATER))
+.PHONY: images-kubernetes $(addprefix image-kube-scheduler-,$(K8S_LATER) $(K8S_NEXT))
 images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the images of kube-scheduler for later versions of Kubernetes to dist/images/, tagged IMAGE_TAG-kubernetes1.36 and so on.
-$(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
+$(addprefix image-kube-scheduler-,$(K8S_LATER) $(K8S_NEXT)): image-kube-scheduler-%:
 	$(on_platform) $(call k8s_build,$*,$(OUR_LDFLAGS)) -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
 	$(call pack_image,kubernetes/$*/kube-scheduler,kube-scheduler:$(IMAGE_TAG)-kubernetes$*,kube-scheduler-kubernetes$*)
 

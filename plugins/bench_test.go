@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
@@ -101,60 +100,4 @@ func BenchmarkSpreadAttempt(b *testing.B) {
 			})
 		}
 	}
-}
-
-// signing is the stock profile without the default spreading of the pods of Services, which prevents batching.
-const signing = stockConfiguration + `
-profiles:
-- schedulerName: default-scheduler
-  pluginConfig:
-  - {name: PodTopologySpread, args: {defaultingType: List}}
-`
-
-// BenchmarkEqualPodsAttempt places equal pods that each fill a node: kube-scheduler batches such pods if all plugins of
-// a profile sign them.
-func BenchmarkEqualPodsAttempt(b *testing.B) {
-	for _, profile := range []struct{ name, configuration string }{
-		{"default", stockConfiguration}, {"batching", signing}, {"supercargo", scheduling.StrictConfiguration},
-	} {
-		for _, nodes := range []int{500, 5000} {
-			b.Run(fmt.Sprintf("%s/nodes=%d", profile.name, nodes), func(b *testing.B) {
-				s := scheduling.NewScheduler(b, profile.configuration, clock.RealClock{})
-				for i := range nodes {
-					s.AddNode(fixtures.Node(fmt.Sprintf("node-%05d", i), 4000, 32<<30))
-				}
-				b.ReportAllocs()
-				alone, i := 0, 0
-				for ; b.Loop(); i++ {
-					if alone += attemptQueued(b, s, fixtures.Pod(fmt.Sprintf("pod-%d", i), 3000, 1<<30), i >= nodes/2); b.Failed() {
-						return
-					}
-				}
-				b.ReportMetric(float64(alone)/float64(i), "one-node/op")
-			})
-		}
-	}
-}
-
-// attemptQueued takes a pod through the queue, which counts the cycles that batching compares, and returns 1 if only
-// one node was evaluated. A pod that leaves is removed at once, so that nodes do not fill up.
-func attemptQueued(b *testing.B, s *scheduling.Scheduler, pod *corev1.Pod, leaves bool) int {
-	s.Enqueue(pod)
-	if _, err := s.SchedulingQueue.Pop(klog.Background()); err != nil {
-		b.Fatal(err)
-	}
-	placed, a := s.Place(pod)
-	if a.Err != nil {
-		b.Fatal(a.Err)
-	}
-	s.SchedulingQueue.Done(pod.UID)
-	if leaves {
-		if err := s.RemovePod(placed); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if a.Evaluated == 1 {
-		return 1
-	}
-	return 0
 }

@@ -1,4 +1,4 @@
-//go:build kubernetes1.37
+//go:build kubernetes1.37 && !kubernetes1.38
 
 package plugins_test
 

@@ -182,7 +182,7 @@ func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T
 		t.Fatal(err)
 	}
 	failNarrowed(t, s, fixtures.Pod("p", 100, gi))
-	if nominated := s.SchedulingQueue.NominatedPodsForNode("good"); len(nominated) > 0 {
+	if s.Nominated("good") > 0 {
 		t.Error("the pod was nominated to a node, so somebody would be evicted for it")
 	}
 	place(t, s, "good", fixtures.Pod("p", 100, gi))

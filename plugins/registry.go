@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/networkaware/networkoverhead"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesources"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
-	"sigs.k8s.io/scheduler-plugins/pkg/podstate"
 	"sigs.k8s.io/scheduler-plugins/pkg/sysched"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/loadvariationriskbalancing"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/lowriskovercommitment"
@@ -32,8 +31,8 @@ import (
 // time. The caller owns the map.
 //
 // Plugins of scheduler-plugins are missing if they do not support the framework of the Kubernetes version of this
-// build: CrossNodePreemption, whose source is commented out upstream, those of preempting from 1.36 on, and those of
-// sorting from 1.37 on.
+// build: CrossNodePreemption, whose source is commented out upstream, those of preempting from 1.36 on, those of
+// sorting from 1.37 on, and that of nominating from 1.38 on.
 func Registry(clk clock.PassiveClock) runtime.Registry {
 	registry := runtime.Registry{
 		bestfit.Name:           bestfit.New(clk),
@@ -49,12 +48,12 @@ func Registry(clk clock.PassiveClock) runtime.Registry {
 		noderesources.AllocatableName:   noderesources.NewAllocatable,
 		noderesourcetopology.Name:       noderesourcetopology.New,
 		peaks.Name:                      peaks.New,
-		podstate.Name:                   podstate.New,
 		sysched.Name:                    sysched.New,
 		targetloadpacking.Name:          targetloadpacking.New,
 	}
 	maps.Copy(registry, preempting())
 	maps.Copy(registry, sorting())
+	maps.Copy(registry, nominating())
 	return registry
 }
 

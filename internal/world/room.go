@@ -196,8 +196,8 @@ func (v *View) spreadOf(pod *corev1.Pod) string {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil || selector.Empty() {
-			continue // kube-scheduler finds no pods for a selector without requirements
+		if err != nil || selector.Empty() && !v.compiler.SpreadsAmongAll {
+			continue
 		}
 		for _, key := range c.MatchLabelKeys {
 			if value, has := pod.Labels[key]; has {

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,12 +43,16 @@ func TestSoftSpreadConstraintsOfPendingPodsAreCounted(t *testing.T) {
 		"one that selects by set": {change(func(c *corev1.TopologySpreadConstraint) {
 			c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"y"}}}}
 		}), both},
-		"one that selects nothing": {change(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }), nil},
+		"one that selects by no requirement":                        {change(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }), nil},
+		"since Kubernetes 1.38, one that selects by no requirement": {change(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }), map[string]int{"a": 2, "b": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, pod := scene()
-			for name, node := range w.Nodes {
-				node.Labels = map[string]string{corev1.LabelTopologyZone: name}
+			for zone, node := range w.Nodes {
+				node.Labels = map[string]string{corev1.LabelTopologyZone: zone}
+				if strings.HasPrefix(name, "since Kubernetes 1.38") {
+					node.Status.NodeInfo.KubeletVersion = "v1.38.0"
+				}
 			}
 			add := func(namespace, app, revision, node string) *corev1.Pod {
 				w.Pods = append(w.Pods, &corev1.Pod{

@@ -186,12 +186,16 @@ func (w *World) Compiler() *constraint.Compiler {
 	}
 	c := constraint.NewCompilerFor(w.Namespaces, demanding)
 	c.ResolvesNamespaces = w.since(resolvingNamespaces)
+	c.SpreadsAmongAll = w.since(spreadingAmongAll)
 	return c
 }
 
-// resolvingNamespaces is the first version of Kubernetes whose kube-scheduler does as
-// [constraint.Compiler.ResolvesNamespaces] says.
-var resolvingNamespaces = version.MajorMinor(1, 37)
+// The first versions of Kubernetes whose kube-scheduler does as [constraint.Compiler.ResolvesNamespaces] and
+// [constraint.Compiler.SpreadsAmongAll] say.
+var (
+	resolvingNamespaces = version.MajorMinor(1, 37)
+	spreadingAmongAll   = version.MajorMinor(1, 38)
+)
 
 // since reports whether a node's kubelet has a version of Kubernetes or a later one. kube-scheduler then usually has it
 // too: no kubelet may be newer than the API server.

@@ -20,8 +20,8 @@ func recorders(one events.EventRecorderLogger) profile.RecorderFactory {
 	return func(string) events.EventRecorderLogger { return one }
 }
 
-// schedulePod also updates the snapshot of the cluster, which since 1.36 is the duty of the caller
-// of SchedulePod.
+// schedulePod also updates the snapshot of the cluster and signs the pod, which since 1.36 are duties of
+// the caller of SchedulePod.
 func schedulePod(ctx context.Context, s *scheduler.Scheduler, a Attempt, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -34,5 +34,5 @@ func schedulePod(ctx context.Context, s *scheduler.Scheduler, a Attempt, pod *co
 	if err := s.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
 		return scheduler.ScheduleResult{}, fmt.Errorf("schedule pod %s: take a snapshot: %w", pod.Name, err)
 	}
-	return s.SchedulePod(ctx, a.Framework, a.State, &framework.QueuedPodInfo{PodInfo: info})
+	return s.SchedulePod(ctx, a.Framework, a.State, &framework.QueuedPodInfo{PodInfo: info, PodSignature: a.Framework.SignPod(ctx, pod)})
 }

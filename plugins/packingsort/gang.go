@@ -22,11 +22,10 @@ func nameOf(q waiting) name {
 func (p *Plugin) keyOf(q waiting) key {
 	var least key
 	first := true
-	q.(framework.QueuedEntityInfo).ForEachPodInfo(func(pod *framework.QueuedPodInfo) bool {
+	for pod := range podsOf(q.(framework.QueuedEntityInfo)) {
 		if k := p.keyOfPod(pod.GetPodInfo(), q); first || k.compare(least) < 0 {
 			least, first = k, false
 		}
-		return true
-	})
+	}
 	return least
 }

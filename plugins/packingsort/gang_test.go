@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	fwk "k8s.io/kube-scheduler/framework"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"supercargo.dev/supercargo/test/fixtures"
@@ -16,10 +16,10 @@ import (
 
 // gang is the queue entry of a gang's pods after the last of them was created.
 func gang(t *testing.T, name string, priority int32, pods ...*corev1.Pod) *framework.QueuedPodGroupInfo {
-	g := &framework.QueuedPodGroupInfo{PodGroupInfo: &framework.PodGroupInfo{
-		Namespace: "default", Name: name, Type: fwk.PodGroupKeyType,
-		PodGroup: &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{Priority: &priority}},
-	}}
+	g := &framework.QueuedPodGroupInfo{PodGroupInfo: podGroupInfo(&schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       schedulingv1beta1.PodGroupSpec{Priority: &priority},
+	})}
 	for _, pod := range pods {
 		fixtures.Gang(name)(pod)
 		g.AddPod(queued(t, pod))

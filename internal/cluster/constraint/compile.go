@@ -20,6 +20,10 @@ type Compiler struct {
 	// kube-scheduler does since Kubernetes 1.37: against the namespaces that exist. Before, kube-scheduler also evaluates
 	// it against empty labels. Set it before the first pod is compiled.
 	ResolvesNamespaces bool
+	// SpreadsAmongAll makes the compiler count all pods of the namespace for a spread constraint whose label selector is
+	// empty, as kube-scheduler does since Kubernetes 1.38. Before, such a constraint counts none. Set it before the first
+	// pod is compiled.
+	SpreadsAmongAll bool
 
 	namespaces map[string]labels.Set
 	selected   map[string]bool // relevant label keys of pods; nil: all
@@ -266,7 +270,7 @@ func (d *draft) spread(in *corev1.TopologySpreadConstraint, selector labels.Sele
 		def.taints = d.p.static
 		k.add("taints", d.p.static.key)
 	}
-	if !selector.Empty() { // kube-scheduler finds no pods for a selector without requirements
+	if !selector.Empty() || d.c.SpreadsAmongAll {
 		var id string
 		def.audience, id = d.c.census.audience(newPart(selector, false, false, map[string]bool{d.pod.Namespace: true}))
 		k.add("of", id)

@@ -1,5 +1,9 @@
-//go:build kubernetes1.37
+//go:build kubernetes1.37 && !kubernetes1.38
 
 package constraint_test
 
-const resolvesNamespaces = true
+// What kube-scheduler of this version of Kubernetes does.
+const (
+	resolvesNamespaces = true
+	spreadsAmongAll    = false
+)

@@ -2,5 +2,8 @@
 
 package constraint_test
 
-// resolvesNamespaces is what kube-scheduler of this version of Kubernetes does.
-const resolvesNamespaces = false
+// What kube-scheduler of this version of Kubernetes does.
+const (
+	resolvesNamespaces = false
+	spreadsAmongAll    = false
+)

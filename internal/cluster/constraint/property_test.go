@@ -136,7 +136,7 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 		if rapid.Bool().Draw(t, "pods known beforehand") {
 			compiler = constraint.NewCompilerFor(knownNamespaces, templates)
 		}
-		compiler.ResolvesNamespaces = resolvesNamespaces
+		compiler.ResolvesNamespaces, compiler.SpreadsAmongAll = resolvesNamespaces, spreadsAmongAll
 		worlds := []*world{{tracker: constraint.NewTracker(), hosts: map[int]*constraint.Host{}}}
 		for range rapid.IntRange(2, 5).Draw(t, "hosts") {
 			worlds[0].addHost(t)
