@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestConstraintsAreThoseOfTheSchedulersVersion looks at the versions of the kubelets.
+// TestConstraintsAreThoseOfTheSchedulersVersion has nodes with kubelets of several versions.
 func TestConstraintsAreThoseOfTheSchedulersVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelets          []string

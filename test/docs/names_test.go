@@ -372,7 +372,7 @@ func TestEveryTargetOfMakeExists(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^([a-zA-Z0-9_./-]+):`).FindAllStringSubmatch(string(database), -1) {
 		targets[match[1]] = true
 	}
-	inCode := regexp.MustCompile("(?:^(?:    |\t)\\s*|`)make ((?:[A-Z_]+=\\S+ )*)([a-z][a-z0-9/-]*)")
+	inCode := regexp.MustCompile("(?:^(?:    |\t)\\s*|`)make ((?:[A-Z_]+=\\S+ )*)([a-z][a-z0-9/-]*(?:\\.[0-9]+)*)")
 	found := 0
 	for _, p := range pages(t) {
 		for i, line := range strings.Split(p.text, "\n") {
