@@ -85,6 +85,11 @@ const (
 	// +event=Warning
 	// +condition=Degraded=True
 	FleetReasonFlavorsUnavailable = "FlavorsUnavailable"
+	// FleetReasonNodePoolsOverlap means that pods are pending that fit machines of the fleet and of a
+	// NodePool of Karpenter. The fleet buys no machines for them.
+	// +event=Warning
+	// +condition=Degraded=True
+	FleetReasonNodePoolsOverlap = "NodePoolsOverlap"
 	// FleetReasonPodsAtRisk means that the `nodeDrainTimeoutSeconds` of MachineDeployments is shorter
 	// than a Migration may take.
 	// +event=Warning

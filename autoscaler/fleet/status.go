@@ -136,11 +136,11 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	if n := len(dead); n > 0 {
 		dead = []string{fmt.Sprintf("%s kept and billed although %s not ready: %s", plural.Form(n, "1 machine is", fmt.Sprintf("%d machines are", n)), plural.Form(n, "its node is", "their nodes are"), dead[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures), "; ")
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures, seen.Contested), "; ")
 	for _, held := range []struct {
 		reason string
 		text   []string
-	}{{v1alpha1.FleetReasonNodesUnidentified, unidentified}, {v1alpha1.FleetReasonNodesNotReady, dead}} {
+	}{{v1alpha1.FleetReasonNodesUnidentified, unidentified}, {v1alpha1.FleetReasonNodesNotReady, dead}, {v1alpha1.FleetReasonNodePoolsOverlap, seen.Contested}} {
 		if len(held.text) > 0 {
 			r.report.Event(corev1.EventTypeWarning, held.reason, v1alpha1.ActionWait, held.text[0])
 		}
@@ -159,6 +159,8 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 		r.report.Condition(v1alpha1.FleetDegraded, true, failure, text)
 	case len(learned) > 0:
 		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonPodsDoNotFit, text)
+	case len(seen.Contested) > 0:
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonNodePoolsOverlap, text)
 	default:
 		r.report.Condition(v1alpha1.FleetDegraded, false, v1alpha1.FleetReasonMachinesReady, "no flavor is in back-off")
 	}

@@ -66,6 +66,19 @@ type Inventory struct {
 	Machines []Machine
 	// Quota is what the seller still allows, for all flavors together.
 	Quota cluster.Limits
+	// Rivals are others that buy machines in this cluster, ordered by name.
+	Rivals []Rival
+}
+
+// Rival is another program, or a part of one, that buys machines for pending pods.
+type Rival struct {
+	// Name identifies it for users, such as NodePool default.
+	Name string
+	// Serves reports whether it may buy a machine for a pending pod. It may err on the side of true, so that no pod gets
+	// two machines.
+	Serves func(*corev1.Pod) bool
+	// Apart tells users how to have only one of them buy for a pod, as a sentence.
+	Apart string
 }
 
 // Clone returns a copy whose lists may be changed. The clone of nil is nil.

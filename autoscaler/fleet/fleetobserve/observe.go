@@ -48,6 +48,8 @@ type Observation struct {
 	Paid int64
 	// Held are pods that cannot be planned, with reasons, by name.
 	Held []v1alpha1.Rejection
+	// Contested describes the pods among them that another buyer serves, for each buyer, and how to separate them.
+	Contested []string
 	// Waited is the time since which a pod is unschedulable according to its condition, by pod name.
 	Waited map[string]time.Time
 
@@ -103,6 +105,7 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 	}
 	o.addFlavors(self)
 	o.readArrivals(w, self)
+	o.leaveToRivals()
 	o.State.Spreads = o.View.Spreads()
 	slices.SortFunc(o.State.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.State.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })

@@ -9,7 +9,8 @@
 // lost (memory.go).
 //
 // The files follow a round: karpenter.go (the observation), claim.go (NodeClaims), class.go (the NodeClass), offer.go and
-// flavor.go (what can be bought), memory.go and lost.go (NodeClaims that Karpenter has deleted), buy.go (the writes).
+// flavor.go (what can be bought), pool.go (NodePools, which buy, too), memory.go and lost.go (NodeClaims that Karpenter has
+// deleted), buy.go (the writes).
 package karpenter
 
 import (
@@ -78,8 +79,8 @@ type Provider struct {
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Observe implements provider.Provider. It takes two requests, for the NodeClaims and the NodeClass, and one more if
-// Karpenter has deleted NodeClaims since the last time.
+// Observe implements provider.Provider. It takes three requests, for the NodeClaims, the NodeClass and the NodePools, and
+// one more if Karpenter has deleted NodeClaims since the last time.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	began := p.memory.begin()
 	all, err := p.list(ctx)
@@ -102,9 +103,13 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
+	rivals, err := p.rivals(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p.memory.observe(all, began, p.claims.Clock.Now())
 	p.explainLost(ctx)
-	found := &provider.Inventory{Machines: p.machines(all)}
+	found := &provider.Inventory{Machines: p.machines(all), Rivals: rivals}
 	examples := p.examples(all)
 	wants := count(found.Machines)
 	for i := range p.offered {

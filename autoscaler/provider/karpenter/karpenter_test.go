@@ -56,6 +56,9 @@ type site struct {
 	deleted map[string]types.UID
 	// refuses returns an error for a request, as VERB NAME.
 	refuses func(what string) error
+	// pools are the NodePools, and refusesPools is the error of a list of them.
+	pools        []unstructured.Unstructured
+	refusesPools error
 }
 
 func newSite(t testing.TB) *site {
@@ -101,6 +104,10 @@ func newSite(t testing.TB) *site {
 			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 				if err := s.refuses(fmt.Sprintf("list %T", l)); err != nil {
 					return err
+				}
+				if all, is := l.(*unstructured.UnstructuredList); is && all.GetKind() == "NodePoolList" {
+					all.Items = s.pools
+					return s.refusesPools
 				}
 				return c.List(ctx, l, opts...)
 			},
