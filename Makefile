@@ -206,10 +206,10 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
 	$(call go_test,test-books,-run TestBooksBalance ./lab/sim -scenarios 400)
 
-test-thorough: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Have the autoscaler and the descheduler die before and after every write, and meet the faults of four seeds; simulate 200 recorded clusters. test-unit and test-integration do parts of it.
+test-thorough: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl karpenter) | $(DIST) ## Have the autoscaler and the descheduler die before and after every write, and meet the faults of four seeds; simulate 200 recorded clusters. test-unit and test-integration do parts of it.
 	$(call go_test,test-thorough,-run '^(TestWhereverTheProcessDiesTheOutcomeIsTheSame|TestFaultsOfTheAPIServerDelayAndChangeNothing)$$' ./autoscaler/fleet -thorough)
 	$(call go_test,test-thorough-recordings,-run '^TestEveryRecordedClusterIsSimulatedUnderEveryPolicy$$' ./cmd/supercargo-lab/cli -recordings 200)
-	$(with_bin) $(call go_test,test-thorough-killed,-p 1 -run '^TestWhereverItIsKilled' ./test/integration/{nodefleet,migration} -kill-before)
+	$(with_bin) $(call go_test,test-thorough-killed,-p 1 -run '^TestWhereverItIsKilled' ./test/integration/{nodefleet,nodeclaims,migration} -kill-before)
 
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
 	CGO_ENABLED=1 nice $(call go_test,test-race,-race $(race_pkgs)) # other tests may be waiting for something

@@ -47,6 +47,10 @@ const awaiting = "AwaitingReconciliation"
 // retries errors that may be temporary.
 const launchPatience = time.Minute
 
+// uptakePatience is how long Karpenter may leave a NodeClaim untouched before it counts as down. It takes less than a
+// second when it runs.
+const uptakePatience = 20 * time.Second
+
 // Kinds returns the objects whose changes concern a fleet. Their metadata suffices.
 func Kinds() []client.Object {
 	c := &metav1.PartialObjectMetadata{}
@@ -155,6 +159,9 @@ func (c *claim) launchFails() bool {
 	launched := meta.FindStatusCondition(c.Status.Conditions, conditionLaunched)
 	return launched != nil && launched.Status != metav1.ConditionTrue && launched.Message != "" && launched.Reason != awaiting
 }
+
+// untouched reports whether Karpenter has not begun to process the claim.
+func (c *claim) untouched() bool { return len(c.Status.Conditions) == 0 && c.DeletionTimestamp == nil }
 
 // waits returns what the claim waits for; empty if it is initialized.
 func (c *claim) waits() string {

@@ -108,6 +108,9 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		return nil, err
 	}
 	p.memory.observe(all, began, p.claims.Clock.Now())
+	if err := p.unprocessed(all); err != nil {
+		return nil, err
+	}
 	p.explainLost(ctx)
 	found := &provider.Inventory{Machines: p.machines(all), Rivals: rivals}
 	examples := p.examples(all)
@@ -125,6 +128,18 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	return found, nil
+}
+
+// unprocessed suspends the fleet while Karpenter leaves one of its NodeClaims untouched, which says nothing about the
+// flavor. NodeClaims of another spec, such as of a NodeClass that Karpenter does not know, do not count.
+func (p *Provider) unprocessed(all []claim) error {
+	for i := range all {
+		c := &all[i]
+		if c.untouched() && p.isCurrent(c) && p.claims.Clock.Since(c.CreationTimestamp.Time) >= uptakePatience {
+			return &provider.Refused{Reason: v1alpha1.FleetReasonProviderUnreachable, Message: c.waits() + ". Until then, the fleet changes nothing"}
+		}
+	}
+	return nil
 }
 
 // list reads the NodeClaims of the fleet, ordered by name.
@@ -182,6 +197,9 @@ func (p *Provider) machine(c *claim, node *corev1.Node) provider.Machine {
 	m := provider.Machine{
 		Name: c.Name, Flavor: c.flavor(), Node: c.Status.NodeName, Ordered: c.CreationTimestamp.Time, Leaving: c.DeletionTimestamp != nil,
 		Outdated: !p.isCurrent(c), Waits: c.waits(), Unidentified: c.ambiguous(),
+	}
+	if at, late := p.memory.takenUp(c.Name); late {
+		m.Ordered = at // it did not take that long to start
 	}
 	if node != nil {
 		m.Node = node.Name

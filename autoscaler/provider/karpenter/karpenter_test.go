@@ -647,6 +647,32 @@ func TestAnOlderListProvesNoAbsence(t *testing.T) {
 	}
 }
 
+// Karpenter is down, or does not know the kind of the NodeClass: to buy other flavors would not help, and the machine's
+// time to start has not begun.
+func TestAFleetWaitsUntilKarpenterProcessesItsNodeClaims(t *testing.T) {
+	s := newSite(t)
+	s.buys("order", "small", 0, 1)
+	name := s.names()[0]
+	s.clock.Step(uptakePatience - time.Second)
+	s.observed()
+	s.clock.Step(time.Second)
+	_, err := s.provider().Observe(t.Context())
+	refused := (*provider.Refused)(nil)
+	if !errors.As(err, &refused) || refused.Reason != "ProviderUnreachable" || !strings.Contains(refused.Message, "check that it runs") {
+		t.Fatalf("%v; want it to wait for Karpenter", err)
+	}
+	s.clock.Step(time.Hour)
+	s.set(name, []any{map[string]any{"type": "Launched", "status": "Unknown", "reason": "AwaitingReconciliation", "message": "", "lastTransitionTime": start.Format(time.RFC3339)}}, "status", "conditions")
+	s.observed()
+	s.clock.Step(time.Minute)
+	if _, found := s.observed(); !found.Machines[0].Ordered.Equal(s.clock.Now().Add(-time.Minute)) {
+		t.Errorf("ordered %v; want a minute before %v, when Karpenter began with it", found.Machines[0].Ordered, s.clock.Now())
+	}
+	s.fleet.Spec.Karpenter.NodeClassRef.Name = "corrected"
+	s.set(name, []any{}, "status", "conditions")
+	s.observed() // a NodeClaim of the former NodeClass holds up nothing
+}
+
 func TestAMachineThatCannotLaunchFailsAfterAMinute(t *testing.T) {
 	s := newSite(t)
 	s.buys("order", "small", 0, 1)
@@ -655,11 +681,8 @@ func TestAMachineThatCannotLaunchFailsAfterAMinute(t *testing.T) {
 		_, found := s.observed()
 		return found.Machines[0].Failed
 	}
-	s.clock.Step(2 * time.Minute)
-	if why := failed(); why != "" {
-		t.Errorf("it failed before Karpenter has tried: %s", why)
-	}
 	s.conditions(name, nil, "Launched", "AwaitingReconciliation", "object is awaiting reconciliation")
+	s.clock.Step(2 * time.Minute)
 	if why := failed(); why != "" {
 		t.Errorf("it failed before Karpenter has tried: %s", why)
 	}

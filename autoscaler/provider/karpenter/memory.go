@@ -23,6 +23,9 @@ type memory struct {
 	lost map[string]loss
 	// released are those that the fleet has deleted and that may still exist.
 	released map[string]bool
+	// neglected are those that Karpenter left untouched for long, with the time when it began to process them; zero until
+	// then.
+	neglected map[string]time.Time
 }
 
 // expectation is a NodeClaim whose node has not registered.
@@ -48,7 +51,7 @@ type loss struct {
 const lossTime = 10 * time.Minute
 
 func newMemory() *memory {
-	return &memory{awaited: map[string]expectation{}, lost: map[string]loss{}, released: map[string]bool{}}
+	return &memory{awaited: map[string]expectation{}, lost: map[string]loss{}, released: map[string]bool{}, neglected: map[string]time.Time{}}
 }
 
 // begin returns the clock, before NodeClaims are listed.
@@ -75,6 +78,7 @@ func (m *memory) observe(all []claim, began int, now time.Time) {
 	for i := range all {
 		c := &all[i]
 		there[c.Name] = true
+		m.notice(c, now)
 		switch e, expected := m.awaited[c.Name]; {
 		case c.is(conditionRegistered):
 			delete(m.awaited, c.Name)
@@ -93,6 +97,25 @@ func (m *memory) observe(all []claim, began int, now time.Time) {
 	}
 	maps.DeleteFunc(m.lost, func(_ string, l loss) bool { return now.Sub(l.at) >= lossTime })
 	maps.DeleteFunc(m.released, func(name string, _ bool) bool { return !there[name] })
+	maps.DeleteFunc(m.neglected, func(name string, _ time.Time) bool { return !there[name] })
+}
+
+// notice records whether Karpenter processes a NodeClaim. The caller must hold mu.
+func (m *memory) notice(c *claim, now time.Time) {
+	switch at, is := m.neglected[c.Name]; {
+	case c.untouched() && now.Sub(c.CreationTimestamp.Time) >= uptakePatience:
+		m.neglected[c.Name] = time.Time{}
+	case is && at.IsZero():
+		m.neglected[c.Name] = now
+	}
+}
+
+// takenUp returns when Karpenter began to process a NodeClaim, if that was late.
+func (m *memory) takenUp(name string) (at time.Time, late bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at = m.neglected[name]
+	return at, !at.IsZero()
 }
 
 // lose records that an awaited NodeClaim was deleted. The caller must hold mu.

@@ -1,23 +1,18 @@
 // Package nodeclaims tests NodeFleets whose machines Karpenter launches. The operator is the real one, with the cloud
 // provider by which Karpenter tests itself: kwok simulates the nodes.
 //
-// The tests run one after the other on one control plane, each with its own Karpenter and autoscaler.
+// All tests share one control plane and, except for those that stop it, one Karpenter. Each has its own bench: a namespace
+// for its pods, a NodeClass, and an autoscaler that sees nothing else. Tests that stop Karpenter run before the others,
+// one after the other.
 package nodeclaims
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,16 +26,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
-
-// machine is an instance type of the cloud, of which pods can use all.
-type machine struct {
-	name       string
-	cores, gib int64
-}
 
 // bench is one test's part of the site.
 type bench struct{ *kit.Bench }
@@ -59,48 +47,6 @@ func newBenchOn(t *testing.T, of *kit.Sites, name string) *bench {
 	return b
 }
 
-// module is the version of Karpenter that the tests run.
-var module = regexp.MustCompile(`(?m)^\s*sigs\.k8s\.io/karpenter (v\S+)`)
-
-// install installs the CRDs of Karpenter.
-func (b *bench) install() {
-	b.Helper()
-	text, err := os.ReadFile("../../peers/karpenter-live/go.mod")
-	if err != nil {
-		b.Fatal(err)
-	}
-	version := module.FindSubmatch(text)
-	if version == nil {
-		b.Fatal("test/peers/karpenter-live/go.mod does not require Karpenter")
-	}
-	cache, err := exec.CommandContext(b.Context(), "go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		b.Fatal(err)
-	}
-	source := filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+string(version[1]))
-	var all []playground.Manifest
-	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
-		files, err := filepath.Glob(filepath.Join(source, pattern))
-		if err != nil || len(files) == 0 {
-			b.Fatalf("no %s in %s (%v): run make bin/karpenter", pattern, source, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				b.Fatal(err)
-			}
-			found, err := playground.ParseManifests(file, bytes.NewReader(text))
-			if err != nil {
-				b.Fatal(err)
-			}
-			all = append(all, found...)
-		}
-	}
-	if err := b.Site.InstallDefinitions(b.Context(), all); err != nil {
-		b.Fatal(err)
-	}
-}
-
 // class creates the NodeClass, whose nodes join after a second, or as stated.
 func (b *bench) class(delay ...string) {
 	b.Helper()
@@ -108,67 +54,6 @@ func (b *bench) class(delay ...string) {
 	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClass"})
 	class.SetName(b.Space)
 	b.Make(class)
-}
-
-// karpenter runs Karpenter with these instance types, in the zones a and b, until the test ends.
-func (b *bench) karpenter(types ...machine) {
-	b.Helper()
-	program, err := exec.LookPath("karpenter")
-	if err != nil {
-		b.Fatalf("%v: run make bin/karpenter, and add bin to PATH", err)
-	}
-	dir := b.TempDir()
-	file := filepath.Join(dir, "types.json")
-	text, err := json.Marshal(instanceTypes(types))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "karpenter.log"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command(program)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Site.KubeconfigPath(), "DISABLE_LEADER_ELECTION=true", "INSTANCE_TYPES_FILE_PATH="+file,
-		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0")
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has no state of its own
-		_ = cmd.Wait()
-		_ = log.Close()
-		if b.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			b.Logf("Karpenter:\n%s", text[max(0, len(text)-6000):])
-		}
-	})
-}
-
-// instanceTypes returns instance types in the format of the cloud provider, which reserves a part of each.
-func instanceTypes(types []machine) (all []any) {
-	in := func(key string, values ...string) any {
-		return map[string]any{"key": key, "operator": "In", "values": values}
-	}
-	for _, m := range types {
-		var offerings []any
-		for _, zone := range []string{"a", "b"} {
-			for _, capacity := range []string{"on-demand", "spot"} {
-				offerings = append(offerings, map[string]any{
-					"Price": 1, "Available": true, "Requirements": []any{in("karpenter.sh/capacity-type", capacity), in(corev1.LabelTopologyZone, zone)},
-				})
-			}
-		}
-		all = append(all, map[string]any{
-			"name": m.name, "architecture": "amd64", "operatingSystems": []string{"linux"}, "offerings": offerings,
-			"resources": map[string]any{"cpu": fmt.Sprintf("%dm", m.cores*1000+100), "memory": fmt.Sprintf("%dMi", m.gib<<10+10), "pods": "110"},
-		})
-	}
-	return all
 }
 
 // prices creates a price catalogue.
@@ -237,18 +122,27 @@ func (b *bench) autoscaleAgainAfter(c *kit.Cut) {
 }
 
 // pods creates pods that run on machines of the bench.
-func (b *bench) pods(prefix string, n int, cpu, memory string) {
+func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
 	b.Helper()
 	for i := range n {
-		b.Make(&corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: fmt.Sprintf("%s-%d", prefix, i)},
-			Spec: corev1.PodSpec{
-				NodeSelector: map[string]string{kit.BenchLabel: b.Space},
-				Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-				}}}},
-			},
-		})
+		pod := b.pod(fmt.Sprintf("%s-%d", prefix, i), cpu, memory)
+		for _, f := range change {
+			f(pod)
+		}
+		b.Make(pod)
+	}
+}
+
+// pod returns a pod that runs on machines of the bench.
+func (b *bench) pod(name, cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{kit.BenchLabel: b.Space},
+			Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+			}}}},
+		},
 	}
 }
 

@@ -8,10 +8,14 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// sites has the control plane that all tests but one share, without cluster-api.
+// sites has the control plane that most tests share, without cluster-api.
 var sites = kit.NewSites(playground.Options{})
 
-// without has a control plane on which Karpenter is not installed at first.
+// without has a control plane on which no Karpenter runs. Its CRDs are not installed at first.
 var without = kit.NewSites(playground.Options{NoKwok: true, NoScheduler: true})
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites, without)) }
+func TestMain(m *testing.M) {
+	code := kit.Main(m, "6", sites, without)
+	endCommon()
+	os.Exit(code)
+}

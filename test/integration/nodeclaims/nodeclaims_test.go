@@ -10,13 +10,12 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-var small, large = machine{"small", 2, 4}, machine{"large", 8, 16}
-
 func TestKarpenterLaunchesTheCheapestMixAndTerminatesIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "grow")
 	b.install()
 	b.class()
-	b.karpenter(small, large)
+	b.karpenter()
 	b.prices("small,2,4,0.10", "large,8,16,0.30")
 	b.pods("p", 5, "1900m", "1Gi") // four on a large machine, one on a small one
 	b.wait(5)
@@ -31,10 +30,11 @@ func TestKarpenterLaunchesTheCheapestMixAndTerminatesIt(t *testing.T) {
 }
 
 func TestAnInstanceTypeThatTheCloudLacksIsReplacedByAnother(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "ghost")
 	b.install()
 	b.class()
-	b.karpenter(small)
+	b.karpenter()
 	b.prices("small,2,4,0.10", "ghost,2,4,0.01")
 	b.fleet(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout = seconds(10) })
 	b.autoscale()
@@ -51,9 +51,10 @@ func TestAnInstanceTypeThatTheCloudLacksIsReplacedByAnother(t *testing.T) {
 }
 
 func TestAFleetWaitsForItsNodeClass(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "class")
 	b.install()
-	b.karpenter(small)
+	b.karpenter()
 	b.prices("small,2,4,0.10")
 	b.fleet()
 	b.autoscale()
@@ -70,10 +71,11 @@ func TestAFleetWaitsForItsNodeClass(t *testing.T) {
 }
 
 func TestANodeClaimThatSomebodyElseDeletesIsNotOrderedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "deleted")
 	b.install()
 	b.class("1h") // no node joins
-	b.karpenter(small, machine{"dear", 2, 4})
+	b.karpenter()
 	b.prices("small,2,4,0.10", "dear,2,4,0.11")
 	b.fleet()
 	b.autoscale()
@@ -88,6 +90,7 @@ func TestANodeClaimThatSomebodyElseDeletesIsNotOrderedAgainAtOnce(t *testing.T) 
 }
 
 func TestAFleetWaitsForKarpenter(t *testing.T) {
+	t.Parallel()
 	b := newBenchOn(t, without, "none")
 	b.prices("small,2,4,0.10")
 	b.fleet()
@@ -103,10 +106,11 @@ func TestAFleetWaitsForKarpenter(t *testing.T) {
 // The autoscaler is killed just after its first write, after its second, and so on, until a run has no such write. A
 // new one must then reach the same result as an undisturbed one.
 func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
+	t.Parallel()
 	const atOnce = 6 // runs that wait most of the time
 	shared := newBench(t, "kill")
 	shared.install()
-	shared.karpenter(small, large)
+	shared.karpenter()
 	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) {
 		b := newBench(t, name)
 		b.class()

@@ -17,10 +17,11 @@ const home = "supercargo-system"
 
 // TestTheRightsInTheManifestsAreEnough also shows that the autoscaler starts without them in a cluster with Karpenter.
 func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "rights")
 	b.install()
 	b.class()
-	b.karpenter(small)
+	b.karpenter()
 	b.Site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml")
 	b.Make(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.10\n"},
