@@ -100,6 +100,7 @@ type KarpenterNodeClass struct {
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn', 'Gt', 'Lt'] ? has(self.values) && self.values.size() > 0 : !has(self.values)",message="values must be set if operator is In, NotIn, Gt or Lt, and must be unset otherwise"
 // +kubebuilder:validation:XValidation:rule="self.operator == 'In' || !(self.key in ['topology.kubernetes.io/zone', 'karpenter.sh/capacity-type', 'kubernetes.io/arch'])",message="operator must be In for topology.kubernetes.io/zone, karpenter.sh/capacity-type and kubernetes.io/arch, because the fleet names their values in each NodeClaim"
 // +kubebuilder:validation:XValidation:rule="!(self.key in ['node.kubernetes.io/instance-type', 'karpenter.sh/nodepool', 'kubernetes.io/hostname'])",message="key must not be node.kubernetes.io/instance-type, for which instanceTypes is used, karpenter.sh/nodepool or kubernetes.io/hostname"
+// +kubebuilder:validation:XValidation:rule="self.key != 'karpenter.sh/capacity-type' || !has(self.values) || self.values.all(v, v in ['on-demand', 'spot', 'reserved'])",message="values of karpenter.sh/capacity-type must be on-demand, spot or reserved: Karpenter has no others"
 type KarpenterRequirement struct {
 	// key is the key of the label.
 	// +kubebuilder:validation:MinLength=1

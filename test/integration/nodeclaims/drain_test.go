@@ -76,9 +76,9 @@ func TestKarpenterDrainsAMachineThatSomebodyElseReleases(t *testing.T) {
 		}
 		return "it has no taint of Karpenter"
 	})
-	b.HasEvent("Pod", pod.Name, "FailedDraining", "")
+	b.HasEvent("Node", pod.Spec.NodeName, "FailedDraining", "")
 	if p := b.Runs(1)[0]; p.UID != pod.UID {
-		t.Error("the pod was evicted although its budget allows that not")
+		t.Error("the pod was evicted although its budget does not allow that")
 	}
 	if names := ever(); len(names) != 1 {
 		t.Errorf("NodeClaims %q were created while the pod runs, want one", names)

@@ -248,6 +248,7 @@ func karpenterRefusals() []refusal {
 		priced   = "pricing.list or pricing.catalogue is required if provider is Karpenter, because it lists the instance types"
 		values   = "values must be set if operator is In, NotIn, Gt or Lt, and must be unset otherwise"
 		in       = "operator must be In for topology.kubernetes.io/zone, karpenter.sh/capacity-type and kubernetes.io/arch, because the fleet names their values in each NodeClaim"
+		capacity = "values of karpenter.sh/capacity-type must be on-demand, spot or reserved: Karpenter has no others"
 		own      = "key must not be node.kubernetes.io/instance-type, for which instanceTypes is used, karpenter.sh/nodepool or kubernetes.io/hostname"
 	)
 	long := strings.Repeat("a", 317)
@@ -287,6 +288,7 @@ func karpenterRefusals() []refusal {
 		{"karpenter.requirements", "[] " + values, of("a", "Exists", "b"), values},
 		{"karpenter.requirements", "[] " + in, of("topology.kubernetes.io/zone", "NotIn", "a"), in},
 		{"karpenter.requirements", "[] " + in, of("karpenter.sh/capacity-type", "Exists"), in},
+		{"karpenter.requirements", "[] " + capacity, of("karpenter.sh/capacity-type", "In", "spot", "cheap"), capacity},
 		{"karpenter.requirements", "[] " + own, of("node.kubernetes.io/instance-type", "In", "a"), own},
 		{"karpenter.requirements", "[] " + own, of("karpenter.sh/nodepool", "Exists"), own},
 		{"karpenter.requirements", "maxItems", many, "must have at most 50 items"},
