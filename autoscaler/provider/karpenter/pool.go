@@ -153,7 +153,7 @@ func (n *pool) admits(asked requirement) bool {
 	if absent || len(own) == 0 && !wellKnown(asked.Key) {
 		return asked.Operator == "NotIn" || asked.Operator == "DoesNotExist"
 	}
-	all := append(own, asked)
+	all := slices.Concat(own, []requirement{asked})
 	for _, r := range all {
 		if r.Operator == "In" {
 			return slices.ContainsFunc(r.Values, func(value string) bool {
