@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -144,8 +145,34 @@ func entry(address string, heard int, more string) string {
 	return fmt.Sprintf(`{"type":"wq_master","project":"flow","address":%q,"port":%s,"lastheardfrom":%d%s}`, host, port, heard, more)
 }
 
+// twoWaitOf returns the answers of a manager of a project, with two tasks that wait.
+func twoWaitOf(project string) map[string]string {
+	answers := maps.Clone(twoWait)
+	answers["queue_status"] = strings.Replace(answers["queue_status"], `"p"`, fmt.Sprintf("%q", project), 1)
+	return answers
+}
+
+// TestAnotherManagerAtTheAddressOfTheCatalogServerIsNotFollowed: the manager has ended, its entry is still listed, and
+// the manager of another project has its port.
+func TestAnotherManagerAtTheAddressOfTheCatalogServerIsNotFollowed(t *testing.T) {
+	other := workqueuetest.Start(t, twoWaitOf("other"), "", nil)
+	catalog, know := startCatalog(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
+		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: "flow"}
+	}))
+	know(entry(other.Address, 100, ""))
+	b.evaluate()
+	b.expectAnswer(`and the manager there belongs to project "other"`)
+	if n := len(b.pods()); n > 0 {
+		t.Errorf("%d workers for a manager of another project", n)
+	}
+	if c := b.pool().Status.Categories; len(c) > 0 {
+		t.Errorf("it has learned the tasks of another project: %+v", c)
+	}
+}
+
 func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
-	first, second := workqueuetest.Start(t, twoWait, "", nil), workqueuetest.Start(t, twoWait, "", nil)
+	first, second := workqueuetest.Start(t, twoWaitOf("flow"), "", nil), workqueuetest.Start(t, twoWaitOf("flow"), "", nil)
 	catalog, know := startCatalog(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{"127.0.0.1:1", catalog}, Project: "flow"}
@@ -168,7 +195,7 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 	}
 	know()
 	b.evaluate()
-	b.expectAnswer(`project "flow"`)
+	b.expectAnswer("") // it is still where it was
 	if len(b.pods()) != 1 {
 		t.Error("a worker went because a catalog server has forgotten its manager")
 	}
@@ -177,11 +204,8 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 // TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway: a catalog server that is down, or that has dropped a
 // manager too busy to send updates, does not know the manager.
 func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
-	ofProject := func(project string) map[string]string {
-		return map[string]string{"queue_status": strings.Replace(twoWait["queue_status"], `"p"`, fmt.Sprintf("%q", project), 1)}
-	}
 	m := startManager(t)
-	m.Put(ofProject("flow"))
+	m.Put(twoWaitOf("flow"))
 	catalog, know := startCatalog(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: "flow"}
@@ -194,7 +218,7 @@ func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server lists") {
 		t.Errorf("it says %q, want why the manager is asked where it was", c.Message)
 	}
-	m.Put(ofProject("another"))
+	m.Put(twoWaitOf("another"))
 	b.evaluate()
 	b.expectAnswer(`belongs to project "another"`)
 	m.Close()
@@ -211,7 +235,7 @@ func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
 
 func TestTheCatalogServerSaysWhetherAManagerWantsTLS(t *testing.T) {
 	server, ca := certified(t)
-	m := workqueuetest.Start(t, twoWait, "", server.TLS)
+	m := workqueuetest.Start(t, twoWaitOf("flow"), "", server.TLS)
 	catalog, know := startCatalog(t)
 	at := func(tls *v1alpha1.WorkQueueTLS) *bench {
 		return newBench(t, interceptor.Funcs{}, secret("ca", "ca.crt", ca), poolAt("", func(s *v1alpha1.WorkerPoolSpec) {

@@ -197,15 +197,21 @@ func (rc *reconciliation) askLastKnown(unknown error) error {
 	return nil
 }
 
-// checkProject rejects the answer of a different manager at the last known address.
+// checkProject rejects the answer of a different manager at the last known address, or at the address of a catalog
+// server: entries outlive their manager by some minutes, and another may have got its port by then.
 func (rc *reconciliation) checkProject() error {
-	if rc.undiscovered == nil || rc.seen.Reading == nil {
+	catalog := rc.pool.Spec.Manager.Catalog
+	if catalog == nil || rc.pool.Spec.Manager.Address != nil || rc.seen.Reading == nil {
 		return nil
 	}
-	if project := rc.seen.Reading.Queue.Project; project != rc.pool.Spec.Manager.Catalog.Project {
-		return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", rc.undiscovered, rc.client.Address, clip.Cell(project))
+	project := rc.seen.Reading.Queue.Project
+	if project == clipTo(catalog.Project, mostOfProject) {
+		return nil
 	}
-	return nil
+	if rc.undiscovered == nil {
+		return fmt.Errorf("the catalog server lists project %q at %s, and the manager there belongs to project %q", clip.Cell(catalog.Project), rc.client.Address, clip.Cell(project))
+	}
+	return fmt.Errorf("%w; the manager at its last known address %s belongs to project %q", rc.undiscovered, rc.client.Address, clip.Cell(project))
 }
 
 // secret reads a key of a Secret from the API server, because the cache has no Secrets.
