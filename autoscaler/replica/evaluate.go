@@ -117,6 +117,7 @@ func (e *evaluation) decide(ctx context.Context, target *scaled, others *replica
 	e.recall()
 	seen := replicadecide.Seen{Now: e.now, Spec: target.asked, Ready: counted.ready, Foreign: counted.foreign, Desired: int(e.status.DesiredReplicas), Answers: answers}
 	seen.Stuck, seen.Unplaced = stuck(counted.unready, e.now, replicadecide.StuckAfter(counted.startUp))
+	seen.Tolerance = others.Tolerance()
 	if counted.startUp != nil {
 		seen.StartUp = counted.startUp.Mean.Duration
 	}

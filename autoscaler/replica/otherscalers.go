@@ -8,7 +8,6 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -40,7 +39,8 @@ func (e *evaluation) otherScalers(ctx context.Context) (*replicadecide.OtherScal
 	}
 	slices.SortFunc(scalers.Items, func(a, b autoscalingv2.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range scalers.Items {
-		s.Autoscalers = append(s.Autoscalers, replicadecide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i], e.key.Name)})
+		h := &scalers.Items[i]
+		s.Autoscalers = append(s.Autoscalers, replicadecide.Autoscaler{Name: h.Name, Follows: follows(h, e.key.Name), Tolerance: tolerance(h)})
 	}
 	return s, nil
 }
@@ -50,22 +50,33 @@ func seniority(a, b v1alpha1.ReplicaPolicy) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// follows reports whether a HorizontalPodAutoscaler uses the metric that a policy publishes. Its selector may have other labels
-// than the name of the policy, which depend on the adapter that serves the metric.
+// follows reports whether a HorizontalPodAutoscaler uses the metric that a policy publishes, and no other policy's: it adds
+// up all series that its selector matches. The selector may have other labels besides the name of the policy, which depend
+// on the adapter that serves the metric.
 func follows(h *autoscalingv2.HorizontalPodAutoscaler, policy string) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-		return m.External != nil && m.External.Metric.Name == replicadecide.DesiredMetric && !excludes(m.External.Metric.Selector, policy)
+		return m.External != nil && m.External.Metric.Name == replicadecide.DesiredMetric && selects(m.External.Metric.Selector, policy)
 	})
 }
 
-// excludes reports whether a selector of metrics excludes those with the name of a policy.
-func excludes(selector *metav1.LabelSelector, policy string) bool {
+// selects reports whether a selector of metrics selects those with the name of one policy.
+func selects(selector *metav1.LabelSelector, policy string) bool {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	if selector == nil || err != nil {
-		return err != nil
+	if err != nil {
+		return false
 	}
-	all, _ := parsed.Requirements()
-	return slices.ContainsFunc(all, func(r labels.Requirement) bool {
-		return r.Key() == "name" && !r.Matches(labels.Set{"name": policy})
-	})
+	value, found := parsed.RequiresExactMatch("name")
+	return found && value == policy
+}
+
+// usualTolerance is the tolerance of a HorizontalPodAutoscaler that states none, unless the cluster's controller manager
+// has another.
+const usualTolerance = 0.1
+
+// tolerance returns by which share a HorizontalPodAutoscaler may be below a metric without following it.
+func tolerance(h *autoscalingv2.HorizontalPodAutoscaler) float64 {
+	if b := h.Spec.Behavior; b != nil && b.ScaleUp != nil && b.ScaleUp.Tolerance != nil {
+		return b.ScaleUp.Tolerance.AsApproximateFloat64()
+	}
+	return usualTolerance
 }

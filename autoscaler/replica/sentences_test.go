@@ -11,6 +11,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -168,7 +169,14 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	nothing := func(*stage) {}
 	mode := func(m v1alpha1.ReplicaMode) func(*spec) { return func(p *spec) { p.Mode = m } }
 	acts, observes := scene(nothing), scene(nothing, mode(v1alpha1.ReplicasObserve))
-	following := hpa([2]string{replicadecide.DesiredMetric, ""})
+	following := hpa([2]string{replicadecide.DesiredMetric, "web"})
+	all := scene(func(s *stage) { s.add(hpa([2]string{replicadecide.DesiredMetric, ""})) }, mode(v1alpha1.ReplicasViaHPA))
+	tolerated := func(tolerance string) string {
+		h := following.DeepCopy()
+		q := resource.MustParse(tolerance)
+		h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: &q}}
+		return scene(func(s *stage) { s.add(h); s.values["rate"] = 108 }, mode(v1alpha1.ReplicasViaHPA))
+	}
 	own := scene(func(s *stage) { s.add(hpa([2]string{replicadecide.DesiredMetric, "web"})) }, mode(v1alpha1.ReplicasViaHPA))
 	followed := scene(func(s *stage) { s.add(following.DeepCopy()) }, mode(v1alpha1.ReplicasViaHPA))
 	others := scene(func(s *stage) { s.add(hpa([2]string{replicadecide.DesiredMetric, "other"})) }, mode(v1alpha1.ReplicasViaHPA))
@@ -250,7 +258,9 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"The law decides, but does not change the target", observes, acts},
 		{"The law decides, and HorizontalPodAutoscaler ", own, others},
 		{"The law decides, but no HorizontalPodAutoscaler follows: ", others, followed},
-		{"HorizontalPodAutoscaler %s does not use the external metric %s of this policy", others, own},
+		{"HorizontalPodAutoscaler %s does not use the external metric %s of this policy alone, selected by its name", others, own},
+		{"HorizontalPodAutoscaler %s does not use the external metric %s of this policy alone, selected by its name", all, own},
+		{"%d and not %d, because the HorizontalPodAutoscaler ignores changes of up to %.3g %%", tolerated("200m"), tolerated("0")},
 		{"no HorizontalPodAutoscaler scales the target: create one that uses the external metric ", unfollowed, others},
 		{"The target is scaled to 0 replicas and is not scaled until it has 1 or more", off, acts},
 		{"The target is scaled to 0 replicas: the law needs no measurements", off, acts},

@@ -71,13 +71,13 @@ func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 }
 
 // current returns what a policy wants at the time now. It returns false if the policy does
-// not publish, is being deleted, is paused, has no observation, or should have been observed
+// not publish, is being deleted, is paused, is in conflict with another autoscaler, has no observation, or should have been observed
 // staleAfter ago: its controller may be gone, and its last value out of date. The
 // HorizontalPodAutoscaler then keeps the current replicas.
 func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (promql.Sample, bool) {
 	s := &p.Status
 	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.DesiredReplicas <= 0 ||
-		s.LastObservation == nil || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionPaused) {
+		s.LastObservation == nil || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionPaused) || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.PolicyConflict) {
 		return promql.Sample{}, false
 	}
 	age := now.Sub(s.LastObservation.Time.Time)

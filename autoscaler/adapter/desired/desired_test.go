@@ -110,6 +110,9 @@ func TestWhatIsNotCurrentIsNotServed(t *testing.T) {
 		"paused": func(p *v1alpha1.ReplicaPolicy) {
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue}}
 		},
+		"in conflict": func(p *v1alpha1.ReplicaPolicy) {
+			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PolicyConflict, Status: metav1.ConditionTrue}}
+		},
 		"fewer than no replicas": func(p *v1alpha1.ReplicaPolicy) { p.Status.DesiredReplicas = -1 },
 	} {
 		if got := values(t, noon, "", policy("a", change)); len(got) != 0 {

@@ -20,8 +20,10 @@ const DesiredMetric = "supercargo_desired_replicas"
 // Autoscaler is a HorizontalPodAutoscaler that scales the target of a policy.
 type Autoscaler struct {
 	Name string
-	// Follows reports whether it uses the external metric DesiredMetric of the policy.
+	// Follows reports whether it uses the external metric DesiredMetric of the policy, and of no other.
 	Follows bool
+	// Tolerance is the share by which it may be below the metric without following it.
+	Tolerance float64
 }
 
 // OtherScalers lists the other autoscalers of a policy's target.
@@ -47,6 +49,17 @@ func (s *OtherScalers) Conflict(mode v1alpha1.ReplicaMode) string {
 	return ""
 }
 
+// Tolerance returns the share by which the autoscaler that follows the policy may be below its metric without following
+// it; 0 if none follows.
+func (s *OtherScalers) Tolerance() float64 {
+	for _, a := range s.Autoscalers {
+		if a.Follows {
+			return a.Tolerance
+		}
+	}
+	return 0
+}
+
 // follower returns the HorizontalPodAutoscaler that follows the policy, or a fault if there is none.
 func (s *OtherScalers) follower() (name, fault string) {
 	for _, a := range s.Autoscalers {
@@ -55,7 +68,7 @@ func (s *OtherScalers) follower() (name, fault string) {
 		}
 	}
 	if len(s.Autoscalers) > 0 {
-		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s of this policy", s.Autoscalers[0].Name, DesiredMetric)
+		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s of this policy alone, selected by its name", s.Autoscalers[0].Name, DesiredMetric)
 	}
 	return "", "no HorizontalPodAutoscaler scales the target: create one that uses the external metric " + DesiredMetric
 }

@@ -55,6 +55,9 @@ type Seen struct {
 	// Stuck is the number of pods that have a node and have not been Ready for [StuckAfter], and Unplaced that of pods
 	// that have had no node for as long.
 	Stuck, Unplaced int
+	// Tolerance is the share by which the HorizontalPodAutoscaler that follows the policy may be below the desired number
+	// without following it; 0 if none follows.
+	Tolerance float64
 	// Foreign is the number of pods that match the target's selector and belong to other objects.
 	Foreign int
 	// Desired is the number that the law decided last; 0 before its first evaluation.
@@ -117,6 +120,9 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
 	m, out.Decision = p.Decide(m, view.observe(out.Observation))
 	out.Decision = view.decision(p.Limits, out.Decision)
+	if p.Mode == v1alpha1.ReplicasViaHPA {
+		out.Decision = p.beyond(out.Decision, s)
+	}
 	if out.Missing == "" {
 		out.Missing = out.Doubt
 	}
@@ -124,6 +130,18 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 		out.Next = min(out.Next, retry)
 	}
 	return m, out
+}
+
+// beyond raises a number that is above that of the target's spec, but within the tolerance of the HorizontalPodAutoscaler,
+// to the next that it follows. Otherwise the service would keep too few replicas.
+func (p *Policy) beyond(d law.Decision, s Seen) law.Decision {
+	if d.Replicas <= s.Spec || float64(d.Replicas) > float64(s.Spec)*(1+s.Tolerance) {
+		return d
+	}
+	n := p.Clamp(int(float64(s.Spec)*(1+s.Tolerance)) + 1)
+	d.Reasons = append(d.Reasons, fmt.Sprintf("%d and not %d, because the HorizontalPodAutoscaler ignores changes of up to %.3g %%", n, d.Replicas, 100*s.Tolerance))
+	d.Replicas = n
+	return d
 }
 
 // needs returns the measurements that the law needs.

@@ -283,6 +283,41 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 	}
 }
 
+// TestWhatAnHPAWouldIgnoreIsRaised: a HorizontalPodAutoscaler keeps 20 replicas where the law wants 21 or 22, within its
+// tolerance, and the service would be too slow for ever.
+func TestWhatAnHPAWouldIgnoreIsRaised(t *testing.T) {
+	for _, kind := range laws {
+		for _, tc := range []struct {
+			mode      v1alpha1.ReplicaMode
+			tolerance float64
+			follows   bool
+		}{
+			{v1alpha1.ReplicasViaHPA, 0.1, true}, {v1alpha1.ReplicasViaHPA, 0.25, true}, {v1alpha1.ReplicasViaHPA, 0, false}, {v1alpha1.ReplicasAct, 0.1, false},
+		} {
+			p := sound(t, kind, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = tc.mode })
+			m, spec, desired, most := fresh(t, p), 20, 0, 0
+			for i := range 60 {
+				at := start.Add(time.Duration(i) * 10 * time.Second)
+				s := Seen{Now: at, Spec: spec, Ready: spec, Desired: desired, Tolerance: tc.tolerance, StartUp: 5 * time.Second}
+				s.Answers = answers(at, 192, 0.105+0.095*20/float64(spec), 30, 100*192.0/float64(10*spec))
+				var out Outcome
+				m, out = p.Evaluate(m, s)
+				desired = out.Replicas
+				if raised := strings.Contains(strings.Join(out.Reasons, " "), "ignores changes"); raised && !tc.follows || raised && desired > 26 {
+					t.Fatalf("%s %s %v: %d: %q", kind, tc.mode, tc.tolerance, desired, out.Reasons)
+				}
+				if ratio := float64(desired) / float64(spec); tc.mode == v1alpha1.ReplicasAct || ratio > 1+tc.tolerance || ratio < 1-tc.tolerance {
+					spec = desired // as the HorizontalPodAutoscaler does
+				}
+				most = max(most, spec)
+			}
+			if most < 21 {
+				t.Errorf("%s %s with tolerance %v: never more than %d replicas", kind, tc.mode, tc.tolerance, most)
+			}
+		}
+	}
+}
+
 func TestATargetScaledToZeroIsLeftUnchanged(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
