@@ -55,7 +55,7 @@ func (s *step) recover() int {
 // drain implements step 4. The search is short, because only L_s(N) changes with N, and the excess over it bounds the
 // result from above.
 func (s *step) drain(n int) int {
-	perReplica := s.mu * s.c.DrainTime.Seconds()
+	perReplica := s.mu * law.DrainTime(s.c.DrainTime, s.mu)
 	before := min(s.o.Desired, s.o.Ready)
 	for n < s.c.Max {
 		inside := s.system(n).Requests()

@@ -62,6 +62,16 @@ func (g Goal) Reachable(w, lambda float64) (aim float64, reason string) {
 		"%.4g s cannot be achieved at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", w, lambda, bare)
 }
 
+// DrainTime returns the time in seconds within which added replicas should work off a queue: the configured one, but at
+// least drainServices times as long as a request takes at service rate mu, because no replica drains faster than it serves.
+func DrainTime(configured time.Duration, mu float64) float64 {
+	return max(configured.Seconds(), drainServices/mu)
+}
+
+// drainServices is the least time to drain a queue, in service times. Of 1, 2, 4 and 10 it had the lowest peaks of those that
+// broke the SLO no more often, at 20 s a request.
+const drainServices = 4
+
 // Servers returns the lowest number of replicas for which the model gives a mean response time of at most w seconds, at
 // least Min. If Max replicas are not enough, it returns Max and false.
 func (g Goal) Servers(lambda, w float64) (n int, enough bool) {

@@ -148,7 +148,7 @@ func (c Config) drain(m Memory, o law.Observation, n int) int {
 	if lambda > 0 {
 		mu = m.Speed * c.Model.ServiceRate(lambda)
 	}
-	extra := math.Ceil((o.QueueLength - float64(n)) / (mu * c.DrainTime.Seconds()))
+	extra := math.Ceil((o.QueueLength - float64(n)) / (mu * law.DrainTime(c.DrainTime, mu)))
 	return n + int(min(max(extra, 0), float64(c.Max)))
 }
 
