@@ -291,6 +291,7 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"the query returned %d series, must be one: sum or average them in the query", answered(several{make([]promql.Sample, 2)}), answered(several{make([]promql.Sample, 1)})},
 		{"the value is not a number", answered(several{[]promql.Sample{{Value: math.NaN()}}}), acts},
 		{": warning of the source: ", answered(warned{newStage(t)}), acts},
+		{"%s may be of a part of the service: the source warns: %s", answered(warned{newStage(t)}), acts},
 		{"queueLength: computed as arrival rate times response time", unqueued, acts},
 		{"utilization: computed from the arrival rate and spec.service", computed, utilized},
 

@@ -50,6 +50,9 @@ func respond(answer func(*http.Request) (any, error)) http.Handler {
 		} else {
 			envelope["data"], err = answer(r)
 		}
+		if w, ok := envelope["data"].(result); ok && w.warning != "" {
+			envelope["warnings"] = []string{w.warning}
+		}
 		if err != nil {
 			var kind string
 			kind, status = classify(err)
@@ -97,6 +100,8 @@ type api struct {
 type result struct {
 	Type   parser.ValueType `json:"resultType"`
 	Result parser.Value     `json:"result"`
+	// warning is stated besides the data; empty for none.
+	warning string
 }
 
 func (a *api) query(r *http.Request) (any, error) {
@@ -104,9 +109,11 @@ func (a *api) query(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return evaluated(r, func(ctx context.Context, options promql.QueryOpts, expression string) (parser.Value, error) {
+	answer, err := evaluated(r, func(ctx context.Context, options promql.QueryOpts, expression string) (parser.Value, error) {
 		return a.store.instant(ctx, options, expression, at)
 	})
+	answer.warning = a.store.short(r.FormValue("query"), at)
+	return answer, err
 }
 
 func (a *api) queryRange(r *http.Request) (any, error) {
@@ -122,21 +129,21 @@ func (a *api) queryRange(r *http.Request) (any, error) {
 }
 
 // evaluated evaluates the expression of a request within the request's bounds.
-func evaluated(r *http.Request, evaluate func(context.Context, promql.QueryOpts, string) (parser.Value, error)) (any, error) {
+func evaluated(r *http.Request, evaluate func(context.Context, promql.QueryOpts, string) (parser.Value, error)) (result, error) {
 	ctx, cancel, err := bounded(r)
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
 	defer cancel()
 	options, err := queryOptions(r)
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
 	value, err := evaluate(ctx, options, r.FormValue("query"))
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
-	return result{value.Type(), value}, nil
+	return result{Type: value.Type(), Result: value}, nil
 }
 
 // series returns the sorted labels of the series that match one of the selectors.

@@ -34,6 +34,23 @@ func served(t *testing.T) (*httptest.Server, promv1.API) {
 	return server, promv1.NewAPI(client)
 }
 
+// servedAfter returns a server for a store, opened at noon, with samples every 15 s of a counter that grows by ten a
+// second, until some time after noon.
+func servedAfter(t *testing.T, until time.Duration) (*httptest.Server, promv1.API) {
+	t.Helper()
+	s := open(t, t.TempDir(), noon, nil)
+	for d := 10 * time.Second; d <= until; d += 15 * time.Second {
+		put(t, s, noon.Add(d), 1e6+10*d.Seconds(), "__name__", "a", "pod", "x")
+	}
+	server := httptest.NewServer(s.Handler(func() time.Time { return noon.Add(until) }))
+	t.Cleanup(server.Close)
+	client, err := promapi.NewClient(promapi.Config{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, promv1.NewAPI(client)
+}
+
 func TestPrometheusOwnClientIsAnswered(t *testing.T) {
 	_, client := served(t)
 	ctx, end := t.Context(), noon.Add(10*time.Second)

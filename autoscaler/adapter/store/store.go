@@ -3,7 +3,7 @@
 //
 // The files follow a sample: scrape.go scrapes it from a target, store.go stores it and answers
 // queries, limits.go limits the number of series, origin.go finds the targets of a query, resume.go
-// handles restarts, api.go and parameters.go serve Prometheus' clients. Package target defines the
+// handles restarts, window.go warns of queries that need more samples than there are, api.go and parameters.go serve Prometheus' clients. Package target defines the
 // targets.
 //
 // Its limits: series in memory ([Options.MaxSeries]; 2.4 KB each, measured with seven labels and
@@ -102,6 +102,7 @@ type Store struct {
 	parser   parser.Parser
 	turns    chan struct{} // limits concurrent queries
 	lookback time.Duration
+	opened   time.Time
 }
 
 var _ query.Querier = (*Store)(nil)
@@ -129,7 +130,7 @@ func Open(o Options) (*Store, error) {
 	limit.enforce(db.Head())
 	p := parser.NewParser(parser.Options{})
 	return &Store{
-		db: db, parser: p, turns: make(chan struct{}, o.MaxQueries), lookback: o.Lookback,
+		db: db, parser: p, turns: make(chan struct{}, o.MaxQueries), lookback: o.Lookback, opened: o.Clock.Now(),
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger: log, Reg: o.Registerer, MaxSamples: o.MaxSamples, Timeout: o.Timeout, LookbackDelta: o.Lookback, Parser: p,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Second.Milliseconds() },

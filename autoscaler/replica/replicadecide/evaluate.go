@@ -118,7 +118,13 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 		return m, out
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
-	m, out.Decision = p.Decide(m, view.observe(out.Observation))
+	seen := view.observe(out.Observation)
+	if after, d := p.Decide(m, seen); out.Missing == "" && partial(s.Answers) != "" {
+		out.Missing = partial(s.Answers)
+		out.Decision = p.Partial(seen, d, out.Missing)
+	} else {
+		m, out.Decision = after, d
+	}
 	out.Decision = view.decision(p.Limits, out.Decision)
 	if p.Mode == v1alpha1.ReplicasViaHPA {
 		out.Decision = p.beyond(out.Decision, s)
@@ -130,6 +136,17 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 		out.Next = min(out.Next, retry)
 	}
 	return m, out
+}
+
+// partial returns the first warning of a source, for example that part of its data is unavailable; empty if there is none.
+// Measurements of a part are too low: they show how many replicas are needed at least, and teach a law nothing.
+func partial(answers []Answer) string {
+	for _, a := range answers {
+		if len(a.Warnings) > 0 {
+			return fmt.Sprintf("%s may be of a part of the service: the source warns: %s", a.Measurement, a.Warnings[0])
+		}
+	}
+	return ""
 }
 
 // beyond raises a number that is above that of the target's spec, but within the tolerance of the HorizontalPodAutoscaler,

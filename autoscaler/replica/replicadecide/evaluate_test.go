@@ -145,6 +145,39 @@ func TestALawThatKnowsEnoughScalesOut(t *testing.T) {
 	}
 }
 
+// TestAPartOfTheDataIsNoReasonToScaleIn: a source that warns has part of the data, and rates are too low. The law scales
+// out by them, but neither scales in nor learns.
+func TestAPartOfTheDataIsNoReasonToScaleIn(t *testing.T) {
+	for _, kind := range laws {
+		p := sound(t, kind)
+		m, at := fresh(t, p), start
+		for range 40 {
+			m, _ = p.Evaluate(m, steady(at, 20))
+			at = at.Add(10 * time.Second)
+		}
+		for rate, grows := range map[float64]bool{20: false, 190: true, 0: false} {
+			spec, memory := 20, m
+			for i := range 40 {
+				now := at.Add(time.Duration(i) * 10 * time.Second)
+				s := steady(now, spec)
+				s.Answers = answers(now, rate, 0.11+rate/1000, rate*0.12, 100*rate/float64(10*spec))
+				s.Answers[0].Warnings = []string{"a store is away"}
+				var out Outcome
+				if memory, out = p.Evaluate(memory, s); out.Replicas < spec {
+					t.Fatalf("%s at %v requests/s: from %d to %d: %q", kind, rate, spec, out.Replicas, out.Reasons)
+				}
+				if c := p.Conditions(&OtherScalers{}, &out)[1]; c.True || !strings.Contains(c.Message, "a store is away") {
+					t.Fatalf("%s at %v requests/s: the condition says %+v", kind, rate, c)
+				}
+				spec = out.Replicas
+			}
+			if (spec > 20) != grows && kind != v1alpha1.LawDoubleThreshold || !reflect.DeepEqual(memory, m) {
+				t.Errorf("%s at %v requests/s: %d replicas, memory %+v", kind, rate, spec, memory)
+			}
+		}
+	}
+}
+
 func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)
