@@ -317,7 +317,7 @@ func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
 }
 
 // TestWhatAnHPAWouldIgnoreIsRaised: a HorizontalPodAutoscaler keeps 20 replicas where the law wants 21 or 22, within its
-// tolerance, and the service would be too slow for ever.
+// tolerance, and the service would be too slow permanently.
 func TestWhatAnHPAWouldIgnoreIsRaised(t *testing.T) {
 	for _, kind := range laws {
 		for _, tc := range []struct {
