@@ -50,24 +50,26 @@ const (
 //   - node-exporter: its rapl collector. Packages, plus memory where it is exported, which is not part of a package.
 //     intel-rapl-mmio is excluded because it repeats the packages. Its counters restart when they wrap around, which a rate
 //     treats as a reset: the energy between the last scrape and the wrap is lost.
+//
+// No computer draws 0 W: counters that do not move, as in many virtual machines, give no reading.
 func Presets() []Preset {
 	return []Preset{
 		{
 			Name: Kepler, Source: energy.SourceKepler,
 			// Several jobs may scrape one Kepler, and each has all of its zones.
-			Watts: `max by (node_name) (sum by (node_name, job, instance) (kepler_node_cpu_watts{zone="package"}))`,
+			Watts: `max by (node_name) (sum by (node_name, job, instance) (kepler_node_cpu_watts{zone="package"})) != 0`,
 			Stamp: `min by (node_name) (timestamp(kepler_node_cpu_watts{zone="package"}))`,
 			// A Kepler that is scraped twice gives two samples.
-			WattsOf: `sum by (job, instance) (kepler_node_cpu_watts{zone="package", node_name="$node"})`,
+			WattsOf: `sum by (job, instance) (kepler_node_cpu_watts{zone="package", node_name="$node"}) != 0`,
 			StampOf: `min(timestamp(kepler_node_cpu_watts{zone="package", node_name="$node"}))`,
 		},
 		{
 			Name: NodeExporter, Source: energy.SourceNodeExporter,
-			Watts: raplPackages + ` + (` + raplMemory + ` or 0 * ` + raplPackages + `)`,
+			Watts: raplPackages + ` + (` + raplMemory + ` or 0 * ` + raplPackages + `) != 0`,
 			Stamp: `min by (node, instance) (timestamp(node_rapl_package_joules_total{path!~".*mmio.*"}))`,
 			WattsOf: raplOf("node_rapl_package_joules_total", "irate", "[2m]", "sum by (job, instance)") + ` + (` +
 				raplOf("node_rapl_dram_joules_total", "irate", "[2m]", "sum by (job, instance)") + ` or 0 * ` +
-				raplOf("node_rapl_package_joules_total", "irate", "[2m]", "sum by (job, instance)") + `)`,
+				raplOf("node_rapl_package_joules_total", "irate", "[2m]", "sum by (job, instance)") + `) != 0`,
 			StampOf: raplOf("node_rapl_package_joules_total", "timestamp", "", "min"),
 			MeanOf:  2 * time.Minute,
 		},

@@ -150,6 +150,22 @@ func TestNodeExportersCountersGivePower(t *testing.T) {
 	}
 }
 
+// TestCountersThatDoNotMoveGiveNoPower: in a virtual machine, the counters may be shown and never updated. No computer
+// draws 0 W.
+func TestCountersThatDoNotMoveGiveNoPower(t *testing.T) {
+	h := open(t)
+	h.put(-30, 0, always(0), "__name__", "kepler_node_cpu_watts", "zone", "package", "path", "/sys/package0", "node_name", "a", "instance", "10.0.0.5:28282")
+	h.put(-30, 0, always(7e6), "__name__", "node_rapl_package_joules_total", "index", "0", "path", "/sys/class/powercap/intel-rapl:0", "node", "a", "instance", "10.0.0.5:9100")
+	for _, preset := range []string{powerquery.Kepler, powerquery.NodeExporter} {
+		if now, _, err := meter(t, h, preset).Read(t.Context(), noon); err != nil || len(now) > 0 {
+			t.Errorf("%s: %+v, %v, want no reading", preset, now, err)
+		}
+		if used, _, err := meter(t, h, preset).Used(t.Context(), noon.Add(-10*time.Minute), noon); err != nil || used["a"].Covered > 0 {
+			t.Errorf("%s: %+v, %v, want nothing known", preset, used, err)
+		}
+	}
+}
+
 // TestWhatIsScrapedTwiceCountsOnce: each exporter is scraped by two jobs, and two replicas of kube-state-metrics export
 // the same pods.
 func TestWhatIsScrapedTwiceCountsOnce(t *testing.T) {

@@ -132,7 +132,8 @@ type Meter struct {
 	kind     Kind          // of now
 	searchAt time.Time     // when to look for a better one
 	failing  bool
-	wrong    string // the last error of meters that cannot be used
+	still    []energy.Count // of RAPL, when its counters were found not to move
+	wrong    string         // the last error of meters that cannot be used
 	dropped  map[energy.Source]*energy.Counts
 	used     map[energy.Source]energy.Joules
 }
@@ -259,6 +260,9 @@ func (m *Meter) read(ctx context.Context) {
 	if err != nil {
 		got.fault = energy.Unreadable
 	}
+	if r, ok := m.now.(*rapl); ok && errors.Is(err, errStill) {
+		m.still, m.searchAt = r.last, time.Time{} // another meter is found at the next reading
+	}
 	if failing := err != nil; m.kind != Query && failing != m.failing {
 		m.failing = failing
 		m.Log.Info("The node's power meter changed", "source", source, "readable", !failing, "error", err)
@@ -382,6 +386,11 @@ func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
 		r, err := openRAPL(m.Root)
 		if r == nil {
 			return nil, missing(m.Kind, err, "rapl", powercap)
+		}
+		if moves, err := r.movesFrom(m.still); err != nil {
+			return nil, err
+		} else if !moves {
+			return nil, errStill
 		}
 		return r, nil
 	case Hwmon:

@@ -23,6 +23,13 @@ const powercap = "sys/class/powercap"
 // exceed them; nothing draws twice as much.
 const overLimit = 2
 
+// stillInterval is the least time after which counters that have not moved are no meter. RAPL updates them every
+// millisecond, and no computer draws 0 W; some hypervisors show them to virtual machines and never update them.
+const stillInterval = time.Second / 2
+
+// errStill is the error of counters that do not move.
+var errStill = errors.New("the power counters do not move, as in virtual machines whose hypervisor does not update them")
+
 // longestInterval is the maximum time between two readings of a counter. A counter wraps around
 // after a few minutes at full power on large machines, and two wraps look like one.
 const longestInterval = time.Minute
@@ -184,6 +191,12 @@ func (r *rapl) read(now func() time.Time) (measurement, error) {
 		counts[i] = energy.Count{At: now(), Microjoules: n}
 	}
 	before := r.last
+	if before != nil && same(before, counts) {
+		if counts[0].At.Sub(before[0].At) < stillInterval {
+			return measurement{none: true}, nil
+		}
+		return measurement{}, errStill
+	}
 	r.last = counts
 	if before == nil {
 		return measurement{none: true}, nil
@@ -202,6 +215,26 @@ func (r *rapl) read(now func() time.Time) (measurement, error) {
 		sum.Watts += part.Watts
 	}
 	return sum, nil
+}
+
+// same reports whether no counter has moved.
+func same(a, b []energy.Count) bool {
+	return slices.EqualFunc(a, b, func(a, b energy.Count) bool { return a.Microjoules == b.Microjoules })
+}
+
+// movesFrom reports whether a counter has another value than at the reading of another instrument of the same zones; true
+// if there is none.
+func (r *rapl) movesFrom(before []energy.Count) (bool, error) {
+	if len(before) != len(r.zones) {
+		return true, nil
+	}
+	for i, z := range r.zones {
+		n, err := z.read()
+		if err != nil || n != before[i].Microjoules {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // readText returns the content of a sysfs file, without surrounding white space.
