@@ -43,6 +43,11 @@ const blockDuration = 30 * time.Minute
 // minRetention is two blocks.
 const minRetention = 2 * blockDuration
 
+// mostAhead is how far a clock may have been ahead for the store to continue at once when it is set back: it takes samples
+// that are older than its newest by as much. Otherwise it would take none for as long as the clock was ahead, and
+// everything that decides by it would hold. The samples from the future remain; no query of the present reads them.
+const mostAhead = 7 * 24 * time.Hour
+
 // stripes is the size of the series hash table: small, because the number of series is limited.
 const stripes = 1 << 10
 
@@ -146,6 +151,7 @@ func databaseOptions(o Options, limit *seriesLimit) *tsdb.Options {
 	d.MinBlockDuration = blockDuration.Milliseconds()
 	d.MaxBlockDuration = max(blockDuration, o.Retention/10).Milliseconds()
 	d.StripeSize = stripes
+	d.OutOfOrderTimeWindow = mostAhead.Milliseconds()
 	d.WALSegmentSize = 16 << 20
 	d.WALCompression = compression.Snappy
 	d.SeriesLifecycleCallback = limit
