@@ -280,6 +280,14 @@ func TestWorkersLeaveWhatDaemonSetsTake(t *testing.T) {
 		{"and more is reserved", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Reserved = v1alpha1.WorkerReserve{CPU: new(resource.MustParse("100m"))}
 		}, 2, "14Gi", 200_000, ""},
+		{"the template has a sidecar, with a limit alone, and an init container that ends before", func(s *v1alpha1.WorkerPoolSpec) {
+			s.Template.Raw = []byte(`{"spec":{"containers":[{"name":"worker","image":"cctools","resources":{"requests":{"cpu":"2"}}}, {"name":"log","image":"log","resources":{"limits":{"cpu":"100m","memory":"1Gi"}}}],
+				"initContainers":[{"name":"setup","image":"setup","resources":{"requests":{"cpu":"1","memory":"4Gi"}}}]}}`)
+		}, 2, "13Gi", 200_000, ""},
+		{"with the sidecar, a stated size does not fit", func(s *v1alpha1.WorkerPoolSpec) {
+			s.Template.Raw = []byte(`{"spec":{"containers":[{"name":"worker","image":"cctools"}, {"name":"log","image":"log","resources":{"requests":{"cpu":"500m"}}}]}}`)
+			s.Worker.Resources = &v1alpha1.WorkerResources{Cores: 3, Memory: resource.MustParse("1Gi")}
+		}, 3, "1Gi", 200_000, "a machine has 2 whole cores"},
 		{"a stated size that fits", func(s *v1alpha1.WorkerPoolSpec) {
 			s.Worker.Resources = &v1alpha1.WorkerResources{Cores: 1, Memory: resource.MustParse("7Gi")}
 		}, 1, "7Gi", 200_000, ""},

@@ -41,6 +41,10 @@ func (rc *reconciliation) config(ctx context.Context) (workerdecide.Config, refu
 		return c, refusal{}, fmt.Errorf("list DaemonSets: %w", err)
 	}
 	reserved := reserve(&spec.Worker, daemons.Items)
+	if template, err := parseTemplate(rc.pool); err == nil { // a fault of the template is reported elsewhere
+		beside := beside(template)
+		reserved.MilliCores, reserved.MemoryBytes = reserved.MilliCores+beside.MilliCores, reserved.MemoryBytes+beside.MemoryBytes
+	}
 	for i := range fleet.Status.Flavors {
 		f := &fleet.Status.Flavors[i]
 		if len(spec.Worker.Flavors) == 0 || slices.Contains(spec.Worker.Flavors, f.Name) {
@@ -76,6 +80,19 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 	r.MilliCores += valueOf(w.Reserved.CPU).MilliValue()
 	r.MemoryBytes += valueOf(w.Reserved.Memory).Value()
 	return r
+}
+
+// beside returns what a pod of the template requests besides the worker, which is its first container: sidecars and
+// overhead. Init containers that end before the worker starts do not run beside it.
+func beside(template *corev1.PodTemplateSpec) estimate.Resources {
+	pod := corev1.Pod{Spec: *template.Spec.DeepCopy()}
+	pod.Spec.Containers[0].Resources, pod.Spec.Resources = corev1.ResourceRequirements{}, nil
+	pod.Spec.InitContainers = slices.DeleteFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	})
+	constraint.DefaultRequests(&pod.Spec)
+	cpu, memory, _ := constraint.Requests(&pod)
+	return estimate.Resources{MilliCores: cpu, MemoryBytes: memory}
 }
 
 // flavor returns the worker for a machine of a flavor. A worker that fills its machine has the whole cores and MiB that
