@@ -20,7 +20,7 @@ func virtual(t *testing.T, at uint64) tree {
 	return d
 }
 
-// TestCountersThatDoNotMoveAreNoMeter: the CPUs are busy and the counters stand still. The meter uses the model within
+// TestCountersThatDoNotMoveAreNoMeter: the CPUs are busy and the counters do not move. The meter uses the model within
 // seconds, and the counters again within minutes of their moving.
 func TestCountersThatDoNotMoveAreNoMeter(t *testing.T) {
 	for _, at := range []uint64{0, 123_456_789} {
