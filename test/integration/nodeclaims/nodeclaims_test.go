@@ -1,6 +1,7 @@
 package nodeclaims
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/kit"
+	"supercargo.dev/supercargo/test/kit/testapi"
 )
 
 func TestKarpenterLaunchesTheCheapestMixAndTerminatesIt(t *testing.T) {
@@ -95,9 +97,20 @@ func TestAFleetWaitsForKarpenter(t *testing.T) {
 	b.prices("small,2,4,0.10")
 	b.fleet()
 	b.autoscale()
-	if says := b.has(v1alpha1.FleetReady, metav1.ConditionFalse, v1alpha1.FleetReasonNodeClaimsNotServed); !strings.Contains(says, "install Karpenter") {
-		t.Errorf("Ready says %q", says)
+	waits := func(says string) {
+		t.Helper()
+		b.Eventually("the fleet waits for Karpenter", func() string {
+			if text := b.has(v1alpha1.FleetReady, metav1.ConditionFalse, v1alpha1.FleetReasonNodeClaimsNotServed); !strings.Contains(text, says) {
+				return fmt.Sprintf("Ready says %q, want %q", text, says)
+			}
+			return ""
+		})
 	}
+	waits("does not serve NodeClaims of karpenter.sh/v1: install Karpenter")
+	unknown := b.ofVersion("v2")
+	b.install(unknown...)
+	waits("serves NodeClaims as karpenter.sh/v2, but not as karpenter.sh/v1")
+	testapi.Delete(t, b, unknown[0].Object)
 	b.install()
 	b.class()
 	b.has(v1alpha1.FleetReady, metav1.ConditionTrue, v1alpha1.FleetReasonReconciled)

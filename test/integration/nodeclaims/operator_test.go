@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -186,6 +187,27 @@ func (b *bench) definitions() (all []playground.Manifest) {
 		}
 	}
 	return all
+}
+
+// ofVersion returns the definition of NodeClaims as if Karpenter served them in another version only.
+func (b *bench) ofVersion(version string) []playground.Manifest {
+	b.Helper()
+	for _, m := range b.definitions() {
+		if m.Object.GetName() != "nodeclaims.karpenter.sh" {
+			continue
+		}
+		versions, _, err := unstructured.NestedSlice(m.Object.Object, "spec", "versions")
+		if err != nil || len(versions) != 1 {
+			b.Fatalf("%d versions, %v", len(versions), err)
+		}
+		versions[0].(map[string]any)["name"] = version
+		if err := unstructured.SetNestedSlice(m.Object.Object, versions, "spec", "versions"); err != nil {
+			b.Fatal(err)
+		}
+		return []playground.Manifest{m}
+	}
+	b.Fatal("there is no definition of NodeClaims")
+	return nil
 }
 
 // manifests reads the objects in a file.
