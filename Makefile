@@ -540,6 +540,7 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
+	hack/generate-karpenter.sh
 	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS)) "evictions=$(BIN)/descheduler evictions" "node-meter=$(BIN)/node-agent meter" "dashboard=$(BIN)/supercargo dashboard"
 	go run -buildvcs=false ./hack/metrics -page docs/exported-metrics.md
 	go run -buildvcs=false ./hack/reference -out docs/reference $(addprefix $(BIN)/,$(REFERENCE_PROGRAMS))

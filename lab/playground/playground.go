@@ -84,6 +84,10 @@ type Options struct {
 	// [FindClusterAPI].
 	ClusterAPIPath string
 
+	// Karpenter also starts Karpenter with its kwok provider as a child. Nil means that it is not
+	// started.
+	Karpenter *KarpenterOptions
+
 	// KwokPath is the path of the kwok program. Empty means the result of [FindKwok].
 	KwokPath string
 
@@ -187,6 +191,9 @@ func (p *Playground) start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if p.opts.ClusterAPI {
 		group.Go(func() error { return p.startClusterAPI(ctx) })
+	}
+	if p.opts.Karpenter != nil {
+		group.Go(func() error { return p.startKarpenter(ctx) })
 	}
 	group.Go(func() error {
 		if err := p.startClients(ctx); err != nil {

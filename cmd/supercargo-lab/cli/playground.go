@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type playgroundFlags struct {
 	metricsAdapter    bool
 	queryAddress      string
 	clusterAPI        bool
+	machines          string
 	machineFlavors    string
 	machineLag        time.Duration
 	machineReleaseLag time.Duration
@@ -41,7 +43,17 @@ type playgroundInput struct {
 	options  playground.Options
 	workload []playground.Manifest
 	machines []playground.MachineDeploymentSpec
+	// prices is the ConfigMap with the flavors of Karpenter.
+	prices []playground.Manifest
 }
+
+// What creates the machines of a playground.
+const (
+	byClusterAPI = "cluster-api"
+	byKarpenter  = "karpenter"
+)
+
+var machineCreators = command.Words{byClusterAPI, byKarpenter}
 
 func newPlaygroundCommand() *cobra.Command {
 	var flags playgroundFlags
@@ -57,6 +69,11 @@ MachineDeployments: --flavors creates one for each flavor of a CSV file, with it
 price and no replicas. --cluster-api=false leaves cluster-api out and starts some seconds
 faster.
 
+With --machines karpenter, Karpenter and its kwok provider run in place of cluster-api: nodes
+come and go with NodeClaims, of NodePools or of NodeFleets with provider Karpenter. --flavors are
+its instance types, in the zone playground-a. ConfigMap default/flavors has them as a catalogue
+for spec.pricing, and KWOKNodeClass default is the NodeClass.
+
 The command prints the path of a kubeconfig, then "ready" when pods can be scheduled. It runs
 until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 		Example: `  # Create ten nodes of five types, and a workload
@@ -71,9 +88,13 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 
   # Offer machines that take half a minute to start
   supercargo playground --flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
-  kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
+  kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3
+
+  # Have Karpenter launch the machines of a NodeFleet
+  supercargo playground --machines karpenter --flavors flavors.csv --kubeconfig ./kubeconfig -f manifests/samples/nodefleet-playground-karpenter.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.clusterAPI = flags.clusterAPI && flags.machines != byKarpenter
 			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -84,9 +105,11 @@ until Ctrl-C or SIGTERM and then stops everything that it has started.`,
 	command.AddInput(cmd, &flags.workload, "YAML `file` of objects to apply, - for standard input", "workload")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration `file`; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
+	f.StringVar(&flags.machines, "machines", byClusterAPI, "what creates machines: "+machineCreators.String())
+	machineCreators.Complete(cmd, "machines")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
 	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over HTTP without authentication, such as 127.0.0.1:9090; 0 to disable")
-	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV `file` of machine flavors; each becomes a MachineDeployment")
+	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV `file` of machine flavors; each becomes a MachineDeployment, or an instance type of Karpenter")
 	command.AlsoSpelled(cmd, "machine-flavors", "flavors")
 	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to become a node; 0 for at once")
 	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long a machine of --flavors takes to be deleted; 0 for at once")
@@ -133,13 +156,17 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 		}
 		in.options.SchedulerConfig = config
 	}
-	var err error
+	err := machineCreators.Check("machines", flags.machines)
+	errs = append(errs, err)
 	if in.workload, err = readWorkload(flags.workload, stdin); err != nil {
 		errs = append(errs, fmt.Errorf("-f: %w", err))
 	}
-	if in.machines, err = readMachineFlavors(flags); err != nil {
-		errs = append(errs, err)
+	if flags.machines == byKarpenter {
+		in.options.Karpenter, in.prices, err = readKarpenter(flags)
+	} else {
+		in.machines, err = readMachineFlavors(flags)
 	}
+	errs = append(errs, err)
 	return in, errors.Join(errs...)
 }
 
@@ -186,7 +213,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 	if err == nil {
 		var started []*programs.Program
 		started, err = programs.Start(ctx, p, programs.Options{
-			Autoscaler: flags.clusterAPI, MetricsAdapter: flags.metricsAdapter, QueryAddress: flags.queryAddress,
+			Autoscaler: flags.clusterAPI || flags.machines == byKarpenter, MetricsAdapter: flags.metricsAdapter, QueryAddress: flags.queryAddress,
 		})
 		defer func() {
 			for _, program := range started {
@@ -198,7 +225,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 		err = p.AddMachineDeployments(ctx, input.machines)
 	}
 	if err == nil {
-		err = p.Apply(ctx, input.workload)
+		err = p.Apply(ctx, slices.Concat(input.prices, input.workload))
 	}
 	if ctx.Err() != nil {
 		return nil

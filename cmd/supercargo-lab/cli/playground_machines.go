@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/cmd/internal/command"
@@ -46,6 +50,29 @@ func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSp
 		specs = append(specs, spec)
 	}
 	return specs, errors.Join(errs...)
+}
+
+// readKarpenter returns the options of Karpenter, and a catalogue of its instance types, or all errors.
+func readKarpenter(flags playgroundFlags) (*playground.KarpenterOptions, []playground.Manifest, error) {
+	var errs input.Faults
+	errs.If(flags.machineLag < 0 || flags.machineLag%time.Second != 0, "--machine-lag %s: must be 0 or more whole seconds with --machines karpenter", flags.machineLag)
+	errs.If(flags.machineReleaseLag != 0, "--machine-release-lag requires cluster-api: omit it, or --machines karpenter")
+	o := &playground.KarpenterOptions{Lag: flags.machineLag}
+	if flags.machineFlavors == "" {
+		errs = append(errs, errors.New("--machines karpenter requires --flavors: the instance types"))
+		return o, nil, errors.Join(errs...)
+	}
+	var rows bytes.Buffer
+	err := command.ReadNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
+		o.Flavors, err = catalogue.ReadFlavors(flags.machineFlavors, io.TeeReader(r, &rows))
+		return err
+	})
+	prices := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"flavors.csv": rows.String()}}}
+	prices.SetAPIVersion("v1")
+	prices.SetKind("ConfigMap")
+	prices.SetNamespace(metav1.NamespaceDefault)
+	prices.SetName("flavors")
+	return o, []playground.Manifest{{Object: prices}}, errors.Join(append(errs, err)...)
 }
 
 // checkDeploymentName returns an error if a flavor cannot name a MachineDeployment. taken is the flavor

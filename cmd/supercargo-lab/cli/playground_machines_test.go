@@ -36,6 +36,35 @@ func TestAFlavorDescribesItsMachineDeployment(t *testing.T) {
 	}
 }
 
+func TestFlavorsAreInstanceTypesOfKarpenterAndItsPrices(t *testing.T) {
+	const rows = "name,cpu,memory_gib,price_per_hour\nm1.medium,2,8,0.5\n"
+	o, prices, err := readKarpenter(playgroundFlags{machines: byKarpenter, machineFlavors: commandtest.File(t, rows), machineLag: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Flavors) != 1 || o.Flavors[0].Name != "m1.medium" || o.Lag != time.Minute {
+		t.Errorf("options %+v", o)
+	}
+	if len(prices) != 1 || prices[0].Object.GetName() != "flavors" || !cmp.Equal(prices[0].Object.Object["data"], map[string]any{"flavors.csv": rows}) {
+		t.Errorf("prices %+v", prices)
+	}
+	file := commandtest.File(t, rows)
+	for want, flags := range map[string]playgroundFlags{
+		"--machines karpenter requires --flavors": {},
+		"--machine-lag 1.5s: must be":             {machineFlavors: file, machineLag: 1500 * time.Millisecond},
+		"--machine-lag -1s: must be":              {machineFlavors: file, machineLag: -time.Second},
+		"--machine-release-lag requires":          {machineFlavors: file, machineReleaseLag: time.Second},
+	} {
+		if _, _, err := readKarpenter(flags); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error that says %q", err, want)
+		}
+	}
+	in, err := readPlaygroundInput(playgroundFlags{machines: "hand", queryAddress: "0"}, strings.NewReader(""))
+	if err == nil || !strings.Contains(err.Error(), `--machines "hand": must be cluster-api or karpenter`) {
+		t.Errorf("%+v, %v", in, err)
+	}
+}
+
 func TestFlavorsThatCannotNameMachineDeploymentsAreRefused(t *testing.T) {
 	for _, tc := range []struct{ name, rows, want string }{
 		{"two with one name", "a-b,1,1,1\na_b,1,1,1\n", `"a_b" cannot name a MachineDeployment: "a-b" gives the same name, a-b`},

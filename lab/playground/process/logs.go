@@ -24,9 +24,10 @@ const (
 	KubernetesLog = "kubernetes.log" // of all components that log through klog
 	KwokLog       = "kwok.log"
 	ClusterAPILog = "cluster-api.log"
+	KarpenterLog  = "karpenter.log"
 )
 
-var logNames = []string{EtcdLog, KubernetesLog, KwokLog, ClusterAPILog}
+var logNames = []string{EtcdLog, KubernetesLog, KwokLog, ClusterAPILog, KarpenterLog}
 
 // logs are the open log files of one playground.
 type logs struct {

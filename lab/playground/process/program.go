@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ type Program struct {
 	Name string // of the file
 	Env  string // the environment variable with its path
 	Does string // why it is needed: "simulates the nodes"
+	Made string // the command that puts it beside supercargo; empty for make build
 }
 
 // Find returns the path of the program: path itself if it is set, else the value of the environment
@@ -47,7 +49,7 @@ func (p Program) Find(path string) (string, error) {
 		return filepath.Abs(path)
 	}
 	return "", fmt.Errorf("find %s, which %s: it is neither beside this program nor on PATH; "+
-		"run `make build`, which puts it beside supercargo, or set %s to its path", p.Name, p.Does, p.Env)
+		"run `%s`, which puts it beside supercargo, or set %s to its path", p.Name, p.Does, cmp.Or(p.Made, "make build"), p.Env)
 }
 
 // Check returns the absolute path of an executable file. from names the source of the path in

@@ -53,7 +53,7 @@ func operatorOptions(p *playground.Playground) operator.Options {
 
 // Options selects the programs in addition to the descheduler and the agent.
 type Options struct {
-	// Autoscaler requires a playground with cluster-api.
+	// Autoscaler requires a playground with cluster-api or Karpenter.
 	Autoscaler     bool
 	MetricsAdapter bool
 	// QueryAddress is the host:port where the metrics adapter serves PromQL; 0 disables it.

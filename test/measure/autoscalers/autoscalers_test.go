@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit/testfile"
 )
 
@@ -111,7 +112,7 @@ func TestLoadsAreReadAndSlowed(t *testing.T) {
 // TestKarpenterGetsMachinesOfTheSameSizeAndPrice reads the file as the provider does.
 func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
 	f := catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 << 30}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}}
-	text, err := json.Marshal(instanceTypes([]catalogue.Flavor{f}))
+	text, err := json.Marshal(playground.KarpenterTypes([]catalogue.Flavor{f}))
 	if err != nil {
 		t.Fatal(err)
 	}

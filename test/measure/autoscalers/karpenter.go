@@ -14,12 +14,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
@@ -60,7 +58,7 @@ func (karpenter) flavorOf(labels map[string]string) string {
 
 func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {
 	types := filepath.Join(k.dir, "instance-types.json")
-	text, err := json.Marshal(instanceTypes(w.flavors))
+	text, err := json.Marshal(playground.KarpenterTypes(w.flavors))
 	if err != nil {
 		return nil, err
 	}
@@ -225,49 +223,4 @@ func freePort() (string, error) {
 	}
 	_, port, err := net.SplitHostPort(address)
 	return port, err
-}
-
-// instanceType is a flavor as the kwok provider reads it.
-type instanceType struct {
-	Name             string              `json:"name"`
-	Offerings        []offering          `json:"offerings"`
-	Architecture     string              `json:"architecture"`
-	OperatingSystems []string            `json:"operatingSystems"`
-	Resources        corev1.ResourceList `json:"resources"`
-}
-
-type offering struct {
-	Price        float64
-	Available    bool
-	Requirements []corev1.NodeSelectorRequirement
-}
-
-// The resources that the kwok provider reserves on a machine for the kubelet.
-const (
-	reservedMilliCPU = 100
-	reservedMemory   = 10 << 20
-)
-
-// instanceTypes converts the flavors, so that pods can use as much of a machine as under the fleet, at the
-// same price, in one zone.
-func instanceTypes(flavors []catalogue.Flavor) []instanceType {
-	in := func(key, value string) corev1.NodeSelectorRequirement {
-		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
-	}
-	var all []instanceType
-	for _, f := range flavors {
-		all = append(all, instanceType{
-			Name: f.Name, Architecture: f.Arch, OperatingSystems: []string{"linux"},
-			Offerings: []offering{{
-				Price: float64(f.MicroDollarsPerHour) / microsPerDollar, Available: true,
-				Requirements: []corev1.NodeSelectorRequirement{in("karpenter.sh/capacity-type", "on-demand"), in(corev1.LabelTopologyZone, "playground-a")},
-			}},
-			Resources: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(f.Size.MilliCPU+reservedMilliCPU, resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(f.Size.MemoryBytes+reservedMemory, resource.BinarySI),
-				corev1.ResourcePods:   *resource.NewQuantity(ptr.Deref(f.MaxPods, 0), resource.DecimalSI),
-			},
-		})
-	}
-	return all
 }
