@@ -1,6 +1,6 @@
 // Package autoscalers runs autoscalers on the same pods and compares the cost and the waiting times of pods:
-// Supercargo's NodeFleet on cluster-api with its own scheduler, and the real Karpenter with its kwok provider
-// and the stock scheduler. Each run has its own control plane, with a real API server and nodes simulated by
+// Supercargo's NodeFleet on cluster-api, and on NodeClaims that Karpenter launches, with its own scheduler, and the real
+// Karpenter with its kwok provider and the stock scheduler. Each run has its own control plane, with a real API server and nodes simulated by
 // kwok. The runs of a comparison alternate. The command prints a table to standard output, and writes all
 // measurements as JSON to the file that --report names. It rewrites the file after every run.
 //

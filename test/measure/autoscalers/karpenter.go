@@ -33,7 +33,7 @@ type karpenter struct {
 	dir     string // for files that it reads
 	// scaled sets its batching to the fleet's values, and uses a program whose constant waits are cut.
 	scaled bool
-	// policy is the consolidationPolicy of its NodePool.
+	// policy is the consolidationPolicy of its NodePool; empty for no NodePool.
 	policy string
 }
 
@@ -72,7 +72,7 @@ func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world
 	if err := p.InstallDefinitions(ctx, definitions); err != nil {
 		return nil, err
 	}
-	pool, err := playground.ParseManifests("NodePool", strings.NewReader(k.pool(w)))
+	pool, err := playground.ParseManifests("NodePool", strings.NewReader(k.objects(w)))
 	if err != nil {
 		return nil, err
 	}
@@ -154,15 +154,19 @@ func allowFractions(definition *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
 }
 
-// pool returns the NodePool and its KWOKNodeClass. Like the fleet, it may release all machines at the same
-// time.
-func (k karpenter) pool(w *world) string {
-	return fmt.Sprintf(`
+// objects returns the KWOKNodeClass, and the NodePool if there is one. Like the fleet, it may release all machines at the
+// same time.
+func (k karpenter) objects(w *world) string {
+	class := fmt.Sprintf(`
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 metadata: {name: all}
 spec: {nodeRegistrationDelay: %s}
----
+`, w.lag)
+	if k.policy == "" {
+		return class
+	}
+	return class + fmt.Sprintf(`---
 apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: all}
@@ -179,11 +183,11 @@ spec:
     consolidateAfter: 0s
     budgets:
     - nodes: 100%%
-`, w.lag, k.policy)
+`, k.policy)
 }
 
-// waitReady waits until the program serves its probes and the NodePool is ready.
-func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes string) error {
+// waitReady waits until the program serves its probes and the NodePool, if there is one, is ready.
+func (k karpenter) waitReady(ctx context.Context, p *playground.Playground, probes string) error {
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
 		return err
@@ -200,6 +204,9 @@ func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes
 		_ = answer.Body.Close() // only the status matters
 		if answer.StatusCode != http.StatusOK {
 			return fmt.Errorf("its readiness probe answers %s", answer.Status)
+		}
+		if k.policy == "" {
+			return nil
 		}
 		pool, err := client.Resource(nodePools).Get(ctx, "all", metav1.GetOptions{})
 		if err != nil {

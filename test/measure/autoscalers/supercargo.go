@@ -93,6 +93,11 @@ func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, 
 	if err := s.offer(ctx, p, w, fleet); err != nil {
 		return nil, err
 	}
+	return s.buy(ctx, p, w, fleet, log)
+}
+
+// buy creates the NodeFleet and starts the autoscaler, and returns when it knows all flavors.
+func (s fleetOfSupercargo) buy(ctx context.Context, p *playground.Playground, w *world, fleet *v1alpha1.NodeFleet, log *os.File) (stop func() error, err error) {
 	if err := p.InstallCRDs(ctx); err != nil {
 		return nil, err
 	}

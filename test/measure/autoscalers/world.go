@@ -68,6 +68,7 @@ type contestant interface {
 // The contestants.
 const (
 	supercargoFleet    = "supercargo"
+	supercargoByClaims = "supercargo-karpenter" // decides, and Karpenter launches
 	karpenterDefault   = "karpenter"            // drains under-used machines, its default
 	karpenterBalanced  = "karpenter-balanced"   // drains them only if the saving outweighs the disruption
 	karpenterWhenEmpty = "karpenter-when-empty" // releases only empty machines
@@ -79,7 +80,7 @@ var consolidationPolicies = map[string]string{
 }
 
 func contestantNames() []string {
-	return []string{supercargoFleet, karpenterDefault, karpenterBalanced, karpenterWhenEmpty}
+	return []string{supercargoFleet, supercargoByClaims, karpenterDefault, karpenterBalanced, karpenterWhenEmpty}
 }
 
 func (s *settings) contestant(name, pace, dir string) contestant {
@@ -89,6 +90,9 @@ func (s *settings) contestant(name, pace, dir string) contestant {
 	k := karpenter{program: s.karpenter, source: s.karpenterSource, dir: dir, scaled: pace == scaled, policy: consolidationPolicies[name]}
 	if k.scaled {
 		k.program = s.scaledKarpenter
+	}
+	if name == supercargoByClaims {
+		return fleetOfNodeClaims{karpenter: k, fleet: fleetOfSupercargo{program: s.autoscaler}}
 	}
 	return k
 }
