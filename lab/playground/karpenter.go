@@ -41,8 +41,11 @@ type KarpenterOptions struct {
 	Path string
 }
 
-// NodeClassName is the name of the KWOKNodeClass of a playground with Karpenter, and KarpenterZone is its only zone.
-const NodeClassName, KarpenterZone = "default", "playground-a"
+// NodeClassName is the name of the KWOKNodeClass of a playground with Karpenter.
+const NodeClassName = "default"
+
+// KarpenterZone is the only zone of a playground with Karpenter.
+const KarpenterZone = "playground-a"
 
 // karpenterDefinitions are the CRDs of Karpenter and of its kwok provider, written by hack/generate-karpenter.sh.
 //
