@@ -406,8 +406,10 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times;
 
 WORKLOADS ?= .
 
-bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp); JSON in dist/schedulerperf/.
-	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
+BENCH_KUBERNETES ?= $(K8S_BUILT)
+
+bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp, BENCH_KUBERNETES=1.37: libraries of that version); JSON in dist/schedulerperf/.
+	go test -c $(build_$(BENCH_KUBERNETES)) -o $(BIN)/schedulerperf.test ./test/schedulerperf
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(measure) scheduler --binary $(BIN)/schedulerperf.test --out $(DIST)/schedulerperf --only '$(WORKLOADS)'
 
 bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
