@@ -27,7 +27,7 @@ const Name = narrowing.BestFit
 //
 // It does not implement [fwk.SignPlugin], which excludes its profile from opportunistic batching. Batching takes the
 // next node from the scores of an earlier pod, which below 100 order nodes only in steps of one percent. Narrowing
-// costs as little.
+// costs as little or less.
 type Plugin struct {
 	narrower *narrowing.Narrower
 }
