@@ -407,10 +407,12 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times;
 WORKLOADS ?= .
 
 BENCH_KUBERNETES ?= $(K8S_BUILT)
+# The API server of scheduler_perf reads files beside its sources, which it knows relative to the module cache.
+beside_sources = TEST_SRCDIR="$$(go env GOMODCACHE)" TEST_WORKSPACE=.
 
 bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp, BENCH_KUBERNETES=1.37: libraries of that version); JSON in dist/schedulerperf/.
 	go test -c $(build_$(BENCH_KUBERNETES)) -o $(BIN)/schedulerperf.test ./test/schedulerperf
-	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(measure) scheduler --binary $(BIN)/schedulerperf.test --out $(DIST)/schedulerperf --only '$(WORKLOADS)'
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(beside_sources) $(measure) scheduler --binary $(BIN)/schedulerperf.test --out $(DIST)/schedulerperf --only '$(WORKLOADS)'
 
 bench-simulate: $(BIN)/supercargo-lab | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
 	$(measure) simulate --binary $(BIN)/supercargo-lab | tee $(DIST)/simulate.json
