@@ -252,7 +252,7 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	utilized := scene(func(s *stage) { s.values["used"] = 50 }, threshold, queries(func(q *v1alpha1.MetricQueries) { q.Utilization = "used" }))
 
 	sentences.Check(t, []string{"evaluate.go", "target.go", "record.go", "otherscalers.go", "act.go", "measure.go", "pods.go", "track.go",
-		"replicadecide/conditions.go", "replicadecide/evaluate.go", "replicadecide/startup.go", "replicadecide/status.go"}, []sentences.Case{
+		"replicadecide/conditions.go", "replicadecide/evaluate.go", "replicadecide/startup.go", "replicadecide/status.go", "replicadecide/stuck.go", "replicadecide/slow.go"}, []sentences.Case{
 		// Conditions.
 		{"The law decides, and the target is scaled", acts, observes},
 		{"The law decides, but does not change the target", observes, acts},
@@ -276,6 +276,14 @@ func TestEachSentenceOfAPolicyIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"The law does not use the measurements: ", unmeasured, partly},
 		{"%s not become Ready for far longer than a start takes: the law does not count %s", without(1), acts},
 		{"%s the target's selector and %s to another object: the law does not count %s", with(1), acts},
+		{"responses take %.3g s, and by the queueing model %.3g s: more replicas may not help; a service that they call may be slow, or spec.service.ratePerReplica too high", scene(func(s *stage) { s.values["response"] = 0.4 }), acts},
+		{"%s in place of pods that do not become Ready", scene(func(s *stage) {
+			p := pod("web-0", false)
+			p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(s.clock.Now().Add(-time.Hour)), "broken"
+			testapi.Delete(s, s.Client, pod(p.Name, true))
+			s.add(p)
+			s.values["rate"] = 108
+		}), without(1)},
 		{"1 pod matches", with(1), with(2)},
 		{"%d pods match", with(2), with(1)},
 		{"1 pod has", without(1), without(2)},

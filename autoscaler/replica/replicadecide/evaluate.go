@@ -105,6 +105,9 @@ func (p *Policy) Evaluate(m law.Memory, s Seen) (law.Memory, Outcome) {
 	if out.Observation.ArrivalRate == 0 {
 		view = serving{from: out.From} // pods that are not Ready may be why no request is answered: the law has to know
 	}
+	if why := p.slowElsewhere(out.Observation); why != "" {
+		out.Notes = append(out.Notes, why)
+	}
 	if s.Foreign > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s the target's selector and %s to another object: the law does not count %s",
 			plural.Form(s.Foreign, "1 pod matches", fmt.Sprintf("%d pods match", s.Foreign)), plural.Form(s.Foreign, "belongs", "belong"), plural.Form(s.Foreign, "it", "them")))

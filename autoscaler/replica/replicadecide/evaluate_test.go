@@ -178,6 +178,37 @@ func TestAPartOfTheDataIsNoReasonToScaleIn(t *testing.T) {
 	}
 }
 
+// TestReplicasThatWouldNotHelpAreSaid: every response takes 200 ms longer because of another service, and the status
+// says so.
+func TestReplicasThatWouldNotHelpAreSaid(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		rate, extra, busy float64
+		ready             int
+		says              bool
+	}{
+		{"a slow dependency", 100, 0.2, 50, 20, true},
+		{"none", 100, 0, 50, 20, false},
+		{"busy by the model", 150, 0.2, 50, 20, false},
+		{"busy as measured", 100, 0.2, 90, 20, false},
+		{"too few by the model", 100, 0.2, 50, 9, false},
+		{"utilisation is not measured", 100, 0.2, math.NaN(), 20, true},
+	} {
+		for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawInverseQueue, v1alpha1.LawPredictive} {
+			p := sound(t, kind)
+			s := steady(start, tc.ready)
+			s.Answers = answers(start, tc.rate, 0.11+tc.extra, tc.rate*(0.11+tc.extra), tc.busy)
+			_, out := p.Evaluate(fresh(t, p), s)
+			if says := strings.Contains(strings.Join(out.Notes, "; "), "more replicas may not help"); says != tc.says {
+				t.Errorf("%s, %s: notes %q, want it said: %v", tc.name, kind, out.Notes, tc.says)
+			}
+		}
+	}
+	if p := sound(t, v1alpha1.LawDoubleThreshold); p.slowElsewhere(law.Observation{ArrivalRate: 100, ResponseTime: 10, Ready: 20, Utilization: 10}) != "" {
+		t.Error("a policy without an SLO says that it is broken")
+	}
+}
+
 func TestTheSourcesFaultIsToldInTheCondition(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)

@@ -32,6 +32,8 @@ type Policy struct {
 	Shortest, Longest time.Duration
 
 	kind v1alpha1.ReplicaLaw
+	// slo is 0 for laws that have none.
+	slo time.Duration
 	// model is nil if the spec does not describe the service.
 	model *queueing.Model
 }
@@ -87,6 +89,7 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	case p.model == nil:
 		return fmt.Errorf("spec.service: is required by law %s", p.kind)
 	}
+	p.slo = spec.SLO.ResponseTime.Duration
 	goal := law.Goal{Limits: p.Limits, SLO: spec.SLO.ResponseTime.Duration, Model: *p.model, Interval: spec.Law.Interval.Duration, MaxAge: p.MaxAge}
 	if peak := spec.Service.PeakArrivalRate; peak != nil && p.model.Validate() == nil {
 		if err := p.model.CheckSLO(goal.SLO.Seconds(), peak.AsApproximateFloat64()); err != nil {
