@@ -51,7 +51,7 @@ func newRootCommand(program string) *cobra.Command {
   supercargo demo`,
 	})
 	command.AddGroup(root, "cluster", "Cluster:",
-		newAuditCommand(), newDashboardCommand(), newExplainCommand(), newMigrateCommand(), newPauseCommand(), newRecordCommand(), newReportCommand(), newResumeCommand())
+		newAdoptCommand(), newAuditCommand(), newDashboardCommand(), newExplainCommand(), newMigrateCommand(), newPauseCommand(), newRecordCommand(), newReportCommand(), newResumeCommand())
 	command.AddGroup(root, "plan", "Plan and simulate:",
 		laboratory(program, "fit"), newPlanCommand(), laboratory(program, "replicas"), laboratory(program, "simulate"), laboratory(program, "workers"))
 	command.AddGroup(root, "laboratory", "Laboratory:",

@@ -1,0 +1,219 @@
+package adopt
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// budget is a disruption budget of a NodePool.
+type budget struct {
+	Nodes    *string   `json:"nodes"`
+	Reasons  *[]string `json:"reasons"`
+	Schedule *string   `json:"schedule"`
+	Duration *string   `json:"duration"`
+}
+
+// The policies and the reasons of Karpenter.
+const (
+	whenEmpty        = "WhenEmpty"
+	whenUnderutilize = "WhenEmptyOrUnderutilized"
+	balanced         = "Balanced"
+
+	reasonEmpty         = "Empty"
+	reasonUnderutilized = "Underutilized"
+)
+
+// longestAfter is the maximum of consolidation.after.
+const longestAfter = 8784 * time.Hour
+
+// disruption converts the policy of consolidation and its budgets.
+func (c *conversion) disruption() error {
+	of := &c.Spec.Disruption
+	to := &Consolidation{Policy: v1alpha1.ConsolidateWhenUnderUsed, After: "0s"}
+	c.spec.Consolidation = to
+	if p := of.ConsolidationPolicy; p != nil {
+		switch *p {
+		case whenEmpty:
+			to.Policy = v1alpha1.ConsolidateWhenEmpty
+		case whenUnderutilize:
+		case balanced:
+			c.note("spec.disruption.consolidationPolicy", balanced, "A fleet compares savings with the cost of moving pods, but not by Karpenter's score.", "Nothing, or change consolidation.horizon: savings after it do not count.")
+		default:
+			return fmt.Errorf("spec.disruption.consolidationPolicy: %q must be %s, %s or %s", *p, whenEmpty, whenUnderutilize, balanced)
+		}
+	}
+	if a := of.ConsolidateAfter; a != nil {
+		if err := c.after(*a); err != nil {
+			return err
+		}
+	}
+	if v, is := c.Spec.Template.Metadata.Annotations[doNotDisrupt]; is {
+		to.Policy = v1alpha1.ConsolidateNever
+		c.note("spec.template.metadata.annotations", doNotDisrupt+"="+v, "A fleet sets no annotations on nodes. Its consolidation.policy is Never instead.", "Nothing.")
+	}
+	if err := c.budgets(); err != nil {
+		return err
+	}
+	if to.Policy == v1alpha1.ConsolidateWhenUnderUsed {
+		c.note("spec.disruption.consolidationPolicy", "", "Karpenter evicts pods of Jobs when it consolidates. A fleet moves or evicts batch pods only if they have an annotation that allows it.",
+			"Set the annotation supercargo.dev/migration to checkpoint or restart on batch pods that may be moved.")
+	}
+	return nil
+}
+
+// after converts the time after which a node is consolidated.
+func (c *conversion) after(text string) error {
+	to := c.spec.Consolidation
+	if text == never {
+		to.Policy = v1alpha1.ConsolidateNever
+		return nil
+	}
+	d, err := duration(text)
+	if err != nil {
+		return fmt.Errorf("spec.disruption.consolidateAfter: %w, or Never", err)
+	}
+	if to.After = text; d > longestAfter {
+		to.After = "8784h"
+		c.note("spec.disruption.consolidateAfter", text, "The maximum of a fleet is 8784h.", "Nothing, or set consolidation.policy to Never.")
+	}
+	return nil
+}
+
+// nodesSyntax is the syntax of the number of nodes of a budget.
+var nodesSyntax = regexp.MustCompile(`^((100|[0-9]{1,2})%|[0-9]+)$`)
+
+// defaultNodes is the number of nodes of a budget that states none, and of a NodePool without budgets.
+const defaultNodes = "10%"
+
+// mostUnavailable is the maximum of consolidation.maxUnavailable that is a number.
+const mostUnavailable = 999_999
+
+// unlimited is the maxUnavailable of no budget.
+const unlimited = "100%"
+
+// budgets converts the budgets to a maximum number of machines that are released at a time. The strictest one applies at
+// all times and to every reason: a machine must not be released when Karpenter would not have.
+func (c *conversion) budgets() error {
+	all := []budget{{}}
+	if b := c.Spec.Disruption.Budgets; b != nil {
+		all = *b
+	}
+	empty, underUsed := unlimited, unlimited
+	for i := range all {
+		b, field := &all[i], fmt.Sprintf("spec.disruption.budgets[%d]", i)
+		nodes := defaultNodes
+		if b.Nodes != nil {
+			nodes = *b.Nodes
+		}
+		if !nodesSyntax.MatchString(nodes) {
+			return fmt.Errorf("%s.nodes: %q must be a number or a percentage such as 10%%", field, nodes)
+		}
+		forEmpty, forUnderUsed := b.has(reasonEmpty), b.has(reasonUnderutilized)
+		if others := b.others(); len(others) > 0 {
+			c.note(field+".reasons", strings.Join(others, ", "), "A fleet replaces no machines because of drift or of their health.", "Nothing.")
+		}
+		if forEmpty {
+			empty = c.stricter(empty, nodes)
+		}
+		if forUnderUsed {
+			underUsed = c.stricter(underUsed, nodes)
+		}
+		if (b.Schedule != nil || b.Duration != nil) && (forEmpty || forUnderUsed) {
+			c.note(field+".schedule", b.when(), "A fleet has no schedules, and this budget applies at all times.",
+				"Set another consolidation.maxUnavailable and, in a CronJob, patch it at these times: kubectl patch nodefleet "+c.Metadata.Name+" --type merge -p '"+patchUnavailable(nodes)+"'")
+		}
+	}
+	c.unavailable(empty, underUsed)
+	return nil
+}
+
+// patchUnavailable returns a patch of maxUnavailable.
+func patchUnavailable(nodes string) string {
+	return fmt.Sprintf(`{"spec":{"consolidation":{"maxUnavailable":%q}}}`, number(nodes))
+}
+
+// has reports whether the budget applies to a reason.
+func (b *budget) has(reason string) bool {
+	return b.Reasons == nil || slices.Contains(*b.Reasons, reason)
+}
+
+// others returns the reasons of the budget for which a fleet does nothing.
+func (b *budget) others() []string {
+	if b.Reasons == nil {
+		return nil
+	}
+	return keep(*b.Reasons, func(r string) bool { return r != reasonEmpty && r != reasonUnderutilized })
+}
+
+// when describes the times at which the budget applies.
+func (b *budget) when() string {
+	var schedule, lasts string
+	if b.Schedule != nil {
+		schedule = *b.Schedule
+	}
+	if b.Duration != nil {
+		lasts = *b.Duration
+	}
+	return fmt.Sprintf("%s for %s", schedule, lasts)
+}
+
+// unavailable sets maxUnavailable from what may be released of empty and of under-used machines.
+func (c *conversion) unavailable(empty, underUsed string) {
+	to := c.spec.Consolidation
+	to.MaxUnavailable = empty
+	switch {
+	case to.Policy != v1alpha1.ConsolidateWhenUnderUsed || empty == underUsed:
+	case strings.TrimSuffix(underUsed, "%") == "0":
+		to.Policy = v1alpha1.ConsolidateWhenEmpty
+	default:
+		to.MaxUnavailable = c.stricter(empty, underUsed)
+		c.note("spec.disruption.budgets", fmt.Sprintf("%s empty, %s under-utilized", empty, underUsed), "A fleet has one maximum for both, which is the stricter one here.", "Nothing, or change consolidation.maxUnavailable.")
+	}
+}
+
+// stricter returns the stricter of two numbers of nodes, as of now if one of them is a percentage.
+func (c *conversion) stricter(a, b string) string {
+	a, b = number(a), number(b)
+	switch {
+	case a == unlimited || a == b:
+		return b
+	case b == unlimited:
+		return a
+	}
+	if strings.HasSuffix(a, "%") != strings.HasSuffix(b, "%") {
+		c.note("spec.disruption.budgets", a+" and "+b, fmt.Sprintf("A fleet has one maximum, either a number or a percentage. This is the stricter one of %d nodes.", c.Status.Nodes), "Nothing, or change consolidation.maxUnavailable.")
+	}
+	if c.count(b) < c.count(a) {
+		return b
+	}
+	return a
+}
+
+// number returns a number of nodes without leading zeros, and as a fleet can have it.
+func number(nodes string) string {
+	digits, isShare := strings.CutSuffix(nodes, "%")
+	n, err := strconv.Atoi(digits)
+	switch {
+	case err != nil || n > mostUnavailable:
+		return unlimited
+	case isShare:
+		return strconv.Itoa(n) + "%"
+	}
+	return strconv.Itoa(n)
+}
+
+// count returns how many of the nodes of the NodePool a number of nodes is, rounded up.
+func (c *conversion) count(nodes string) int64 {
+	digits, isShare := strings.CutSuffix(nodes, "%")
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	if isShare {
+		return (n*c.Status.Nodes + 99) / 100
+	}
+	return n
+}
