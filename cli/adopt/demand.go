@@ -69,6 +69,7 @@ func (r *requirement) demand() (demand, error) {
 			d.least = new(n)
 		case string(corev1.NodeSelectorOpLt):
 			d.most = new(n - 1)
+			d.listed = n == 0 // numbers are not negative, so that no value is allowed
 		default:
 			d.most = new(n)
 		}

@@ -73,8 +73,9 @@ var (
 	letteredZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
 	// awsType has the category and the generation of an instance type, as in m7i.large and u-6tb1.metal.
 	awsType = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+).*\.`)
-	// azureType has the family of an instance type, as in Standard_D2s_v5.
-	azureType = regexp.MustCompile(`^[A-Za-z]+_([A-Z]+)[0-9]`)
+	// azureType has the family of an instance type: D of Standard_D2s_v5 and Standard_DC2s_v3.
+	azureType   = regexp.MustCompile(`^[A-Za-z]+_([A-Z])[A-Z]*[0-9]`)
+	azurePrefix = regexp.MustCompile(`^[A-Za-z]+_[A-Z]+`)
 	// gcpType has the family and the shape of an instance type, as in n2-standard-4.
 	gcpType = regexp.MustCompile(`^([a-z0-9]+)-([a-z0-9]+)`)
 )
@@ -86,18 +87,19 @@ func group(of *regexp.Regexp, text string, n int) string {
 	return ""
 }
 
-// familyOf returns the part of the name of an instance type before its size: m7i of m7i.large, n2 of n2-standard-4;
-// empty if names have no such part.
-func familyOf(name string) string {
-	family, _, found := strings.Cut(name, ".")
-	if !found {
-		family, _, found = strings.Cut(name, "-")
+// prefixOf returns how the names of the instance types of a family begin: m7i. of m7i.large, n2- of n2-standard-4, and
+// Standard_D of Standard_D2s_v5; empty if names have no such part.
+func prefixOf(name string) string {
+	for _, separator := range []byte{'.', '-'} {
+		if at := strings.IndexByte(name, separator); at > 0 {
+			return name[:at+1]
+		}
 	}
-	if !found {
-		return ""
-	}
-	return family
+	return azurePrefix.FindString(name)
 }
+
+// familyOf returns the family of an instance type of AWS or Google Cloud: m7i of m7i.large.
+func familyOf(name string) string { return strings.TrimRight(prefixOf(name), ".-") }
 
 // sizeOf returns the size of an instance type: large of m7i.large; empty if names have none.
 func sizeOf(name string) string {

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -27,6 +28,9 @@ func patterns(known []catalogue.Flavor, chosen []string) ([]string, bool) {
 		return nil, true
 	}
 	short := shortened(known, chosen)
+	if len(chosen) <= len(short) {
+		short = chosen
+	}
 	for _, tried := range [][]string{short, chosen} {
 		fits := len(tried) > 0 && len(tried) <= mostPatterns && !slices.ContainsFunc(tried, func(p string) bool { return len(p) > longestPattern })
 		if fits && slices.Equal(namesOf(catalogue.Choose(tried, known)), chosen) {
@@ -55,10 +59,7 @@ type family struct {
 func families(names []string) (all []family) {
 	at := map[string]int{}
 	for _, name := range names {
-		prefix := name
-		if f := familyOf(name); f != "" {
-			prefix = name[:len(f)+1]
-		}
+		prefix := cmp.Or(prefixOf(name), name)
 		i, is := at[prefix]
 		if !is {
 			i = len(all)

@@ -33,7 +33,7 @@ func poolSteps(pools []*pool, others []string) (steps, back []Step) {
 		{"Keep Karpenter from buying. Its nodes stay. Pods that come now wait until the fleet acts.", stop},
 		{"Wait until the nodes that Karpenter has ordered are ready, because the fleet would buy for their pods too. \"no matching resources found\" is fine.", started},
 		{"Let the fleets act.", act},
-		{"Move the pods when it suits you. Delete the NodeClaims of the NodePool one by one: Karpenter drains the node, respects PodDisruptionBudgets, and the fleet buys for the pods. " +
+		{"Move the pods when it suits you. Delete the NodeClaims of the NodePool one by one: Karpenter drains the node, respects PodDisruptionBudgets until terminationGracePeriod, if that is set, and the fleet buys for the pods. " +
 			"Pods of Jobs start over: to let them end first, cordon the node instead, and Karpenter removes it when it is empty.", move},
 		{"When no NodeClaim of the NodePool is left, delete it. Deleting it before deletes its nodes.", remove},
 	}
