@@ -186,7 +186,13 @@ func (c *conversion) stricter(a, b string) string {
 	case b == unlimited:
 		return a
 	}
-	if strings.HasSuffix(a, "%") != strings.HasSuffix(b, "%") {
+	none := func(nodes string) bool { return nodes == "0" || nodes == "0%" }
+	switch {
+	case none(a):
+		return a
+	case none(b):
+		return b
+	case strings.HasSuffix(a, "%") != strings.HasSuffix(b, "%"):
 		c.note("spec.disruption.budgets", a+" and "+b, fmt.Sprintf("A fleet has one maximum, either a number or a percentage. This is the stricter one of %d nodes.", c.Status.Nodes), "Nothing, or change consolidation.maxUnavailable.")
 	}
 	if c.count(b) < c.count(a) {

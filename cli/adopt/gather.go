@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"supercargo.dev/supercargo/internal/input/manifest"
 )
@@ -51,6 +52,36 @@ func Read(name string, in io.Reader) ([]Object, error) {
 	return all, nil
 }
 
+// ParseSelector reads a label selector as kubectl's -l, except for comparisons of numbers, which fleets do not have.
+func ParseSelector(text string) (*metav1.LabelSelector, error) {
+	all, err := labels.ParseToRequirements(text)
+	if err != nil {
+		return nil, fmt.Errorf("selector %q: %w", text, err)
+	}
+	operators := map[selection.Operator]metav1.LabelSelectorOperator{
+		selection.In: metav1.LabelSelectorOpIn, selection.NotIn: metav1.LabelSelectorOpNotIn, selection.NotEquals: metav1.LabelSelectorOpNotIn,
+		selection.Exists: metav1.LabelSelectorOpExists, selection.DoesNotExist: metav1.LabelSelectorOpDoesNotExist,
+	}
+	s := &metav1.LabelSelector{}
+	for _, r := range all {
+		values := r.ValuesUnsorted()
+		slices.Sort(values)
+		_, twice := s.MatchLabels[r.Key()]
+		operator, known := operators[r.Operator()]
+		switch equals := r.Operator() == selection.Equals || r.Operator() == selection.DoubleEquals; {
+		case equals && !twice:
+			s = metav1.AddLabelToSelector(s, r.Key(), values[0])
+		case equals:
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key(), Operator: metav1.LabelSelectorOpIn, Values: values})
+		case known:
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key(), Operator: operator, Values: values})
+		default:
+			return nil, fmt.Errorf("selector %q: %s: must use =, ==, !=, in, notin or no operator", text, r.Operator())
+		}
+	}
+	return s, nil
+}
+
 // head identifies an object.
 type head struct {
 	APIVersion string `json:"apiVersion"`
@@ -85,14 +116,13 @@ func Gather(objects []Object, want *Wanted) (*Source, *Around, error) {
 	g := &gathering{want: want, found: map[string]bool{}, zones: map[string]bool{}, regions: map[string]bool{}}
 	g.around.ClassZones = map[string][]string{}
 	if want.Selector != "" {
-		parsed, err := labels.Parse(want.Selector)
+		var err error
+		if g.source.Selector, err = ParseSelector(want.Selector); err == nil {
+			g.selector, err = metav1.LabelSelectorAsSelector(g.source.Selector)
+		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("selector %q: %w", want.Selector, err)
+			return nil, nil, err
 		}
-		if g.source.Selector, err = metav1.ParseToLabelSelector(want.Selector); err != nil {
-			return nil, nil, fmt.Errorf("selector %q: %w", want.Selector, err)
-		}
-		g.selector = parsed
 	}
 	var errs []error
 	for i := range objects {

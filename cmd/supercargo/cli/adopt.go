@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,8 +141,8 @@ func (f *adoptFlags) wanted(args []string) (*adopt.Wanted, error) {
 			errs = append(errs, fmt.Errorf("--%s and -f are mutually exclusive: one selects a cluster, the other a file", flag))
 		}
 	}
-	if _, err := labels.Parse(f.selector); err != nil {
-		errs = append(errs, fmt.Errorf("--selector %q: %w", f.selector, err))
+	if _, err := adopt.ParseSelector(f.selector); err != nil {
+		errs = append(errs, fmt.Errorf("--%w", err))
 	}
 	if len(args) == 2 && slices.Contains(poolNames, strings.ToLower(args[0])) {
 		args = []string{args[0] + "/" + args[1]}

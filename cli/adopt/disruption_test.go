@@ -1,0 +1,84 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+func TestConsolidationIsThatOfTheNodePool(t *testing.T) {
+	const (
+		schedules = "A fleet has no schedules"
+		stricter  = "which is the stricter one here"
+		mixed     = "either a number or a percentage"
+	)
+	for _, tc := range []struct {
+		disruption string // with status.nodes 20
+		want       string // policy, after and maxUnavailable
+		says       []string
+	}{
+		{"{}", "WhenUnderUsed 0s 10%", nil},
+		{"{consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 30s}", "WhenUnderUsed 30s 10%", nil},
+		{"{consolidationPolicy: WhenEmpty, consolidateAfter: 30s}", "WhenEmpty 30s 10%", nil},
+		{"{consolidationPolicy: Balanced}", "WhenUnderUsed 0s 10%", []string{"not by Karpenter's score"}},
+		{"{consolidateAfter: Never}", "Never 0s 10%", nil},
+		{"{consolidationPolicy: WhenEmpty, consolidateAfter: 8784h}", "WhenEmpty 8784h 10%", nil},
+		{"{consolidateAfter: 8784h1s}", "WhenUnderUsed 8784h 10%", []string{"The maximum of a fleet is 8784h."}},
+
+		{"{budgets: []}", "WhenUnderUsed 0s 100%", nil},
+		{"{budgets: [{}]}", "WhenUnderUsed 0s 10%", nil},
+		{"{budgets: [{nodes: 30%}]}", "WhenUnderUsed 0s 30%", nil},
+		{"{budgets: [{nodes: '5'}]}", "WhenUnderUsed 0s 5", nil},
+		{"{budgets: [{nodes: '0'}]}", "WhenUnderUsed 0s 0", nil},
+		{"{budgets: [{nodes: '1000000'}]}", "WhenUnderUsed 0s 100%", nil},
+		{"{budgets: [{nodes: '99999999999999999999'}]}", "WhenUnderUsed 0s 100%", nil},
+		{"{budgets: [{nodes: 00%}]}", "WhenUnderUsed 0s 0%", nil},
+		{"{budgets: [{nodes: 30%}, {nodes: 20%}]}", "WhenUnderUsed 0s 20%", nil},
+		{"{budgets: [{nodes: '3'}, {nodes: 10%}]}", "WhenUnderUsed 0s 10%", []string{mixed}}, // 2 of 20
+		{"{budgets: [{nodes: '1'}, {nodes: 10%}]}", "WhenUnderUsed 0s 1", []string{mixed}},
+		{"{budgets: [{nodes: '5'}, {nodes: 100%}]}", "WhenUnderUsed 0s 5", nil},
+
+		{"{budgets: [{nodes: 20%, reasons: [Empty]}]}", "WhenUnderUsed 0s 20%", []string{stricter}},
+		{"{budgets: [{nodes: 0, reasons: [Underutilized]}]}", "WhenEmpty 0s 100%", nil},
+		{"{budgets: [{nodes: 0%, reasons: [Underutilized]}, {nodes: 30%, reasons: [Empty]}]}", "WhenEmpty 0s 30%", nil},
+		{"{budgets: [{nodes: 0, reasons: [Empty]}]}", "WhenUnderUsed 0s 0", []string{stricter}},
+		{"{budgets: [{nodes: 0, reasons: [Drifted]}]}", "WhenUnderUsed 0s 100%", []string{"because of drift or of their health"}},
+		{"{budgets: [{nodes: 20%, reasons: [Empty, Drifted]}, {nodes: 5}, {nodes: 0, schedule: '@daily', duration: 10m, reasons: [Underutilized]}]}", "WhenEmpty 0s 20%",
+			[]string{"because of drift", schedules, mixed, `maxUnavailable":"0"`}},
+		{"{budgets: [{nodes: 10%}, {nodes: 0, schedule: '0 9 * * mon-fri', duration: 8h}]}", "WhenUnderUsed 0s 0", []string{"0 9 * * mon-fri for 8h", schedules}},
+		{"{consolidationPolicy: WhenEmpty, budgets: [{nodes: 20%, reasons: [Empty]}]}", "WhenEmpty 0s 20%", nil},
+	} {
+		pool := aPool(strings.ReplaceAll(strings.ReplaceAll("{disruption: "+tc.disruption+"}", "nodes: 0,", "nodes: '0',"), "nodes: 5}", "nodes: '5'}"))
+		pool["status"] = map[string]any{"nodes": 20}
+		f, notes := convert(t, pool, known)
+		c := f.Spec.Consolidation
+		if diff := cmp.Diff(tc.want, fmt.Sprintf("%s %s %s", c.Policy, c.After, c.MaxUnavailable)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.disruption, diff)
+		}
+		for _, says := range tc.says {
+			if !strings.Contains(notes, says) {
+				t.Errorf("%s: the notes do not say %q:\n%s", tc.disruption, says, notes)
+			}
+		}
+		for _, says := range []string{schedules, stricter, mixed} {
+			if strings.Contains(notes, says) && !strings.Contains(strings.Join(tc.says, " "), says) {
+				t.Errorf("%s: the notes say %q:\n%s", tc.disruption, says, notes)
+			}
+		}
+	}
+}
+
+// TestNodesThatMustNotBeDisruptedAreKept: Karpenter keeps nodes that have its annotation.
+func TestNodesThatMustNotBeDisruptedAreKept(t *testing.T) {
+	f, notes := convert(t, aPool(`{template: {metadata: {annotations: {karpenter.sh/do-not-disrupt: "true", other: x}}}}`), known)
+	if f.Spec.Consolidation.Policy != v1alpha1.ConsolidateNever {
+		t.Errorf("the policy is %s, want Never", f.Spec.Consolidation.Policy)
+	}
+	if !strings.Contains(notes, "other=x | A fleet sets no annotations") || !strings.Contains(notes, "consolidation.policy is Never instead") {
+		t.Errorf("notes:\n%s", notes)
+	}
+}
