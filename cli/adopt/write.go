@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	"supercargo.dev/supercargo/internal/text/plural"
 )
 
 // columns is the width of comments.
@@ -34,11 +32,6 @@ func (d *Document) Write(w io.Writer) error {
 	writeSteps(&b, "How to go back:", d.Back)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// Summary says in one line how many notes there are.
-func (d *Document) Summary() string {
-	return fmt.Sprintf("%s, %s without the same equivalent: see the comments", plural.Count(len(d.Items), "NodeFleet"), plural.Count(len(d.Notes), "setting"))
 }
 
 func (d *Document) writeNotes(b *bytes.Buffer, fleet, title string) {
