@@ -17,6 +17,7 @@ import (
 // clusterCommands are command lines that need a cluster, by command.
 func clusterCommands(t *testing.T) map[string][][]string {
 	return map[string][][]string{
+		"adopt":     {{"adopt", "nodepool/x"}, {"adopt", "nodepools"}, {"adopt", "machinedeployments"}},
 		"audit":     {{"audit"}},
 		"dashboard": {{"dashboard"}},
 		"explain":   {{"explain", "pod", "x"}, {"explain", "pods"}, {"explain", "node", "x"}, {"explain", "nodefleet", "x"}, {"explain", "consolidation"}},

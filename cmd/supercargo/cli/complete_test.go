@@ -64,6 +64,7 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 	kubeconfig := namesServer(t, map[string][]string{
 		"/api/v1/namespaces/shop/pods": {"web-2", "web-1", "done"}, "/api/v1/namespaces/jobs/pods": {"job"}, "/api/v1/nodes": {"n1", "n2"}, "/api/v1/namespaces": {"shop", "jobs"},
 		"/api/v1/namespaces/shop/pods?status.phase=Running": {"web-1", "web-2"}, "/apis/supercargo.dev/v1alpha1/nodefleets": {"batch"},
+		"/apis/karpenter.sh/v1/nodepools":               {"spot", "default"},
 		"/apis/supercargo.dev/v1alpha1/machineprofiles": {"xeon"}, "/apis/supercargo.dev/v1alpha1/namespaces/shop/workerpools": {"blast"},
 	})
 	kinds := "pod node nodefleet replicapolicy workerpool migration machineprofile pods all_pods_without_a_node consolidation the_descheduler's_last_decision_about_nodes"
@@ -86,6 +87,13 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 		{"explain consolidation ", ""},
 		{"explain pod web-1 ", ""},
 		{"explain pod/web-1 ", ""},
+		{"adopt ", "nodepool nodepools all_NodePools_of_Karpenter machinedeployments those_that_cluster-autoscaler_scales"},
+		{"adopt nodepool/", "nodepool/default nodepool/spot"},
+		{"adopt nodepool/spot nodepool/", "nodepool/default"},
+		{"adopt nodepool ", "default spot"},
+		{"adopt nodepools ", "default spot"},
+		{"adopt machinedeployments ", ""},
+		{"adopt machinedeployments -n ", "jobs shop"},
 		{"migrate ", "web-1 web-2"},
 		{"migrate web-1 ", ""},
 		{"migrate web-1 --to ", "n1 n2"},
@@ -111,7 +119,7 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 
 func TestValuesOfFlagsAreCompleted(t *testing.T) {
 	for line, want := range map[string]string{
-		"audit -o ": "table json yaml", "explain -o ": "table json yaml", "plan -o ": "table json", "version -o ": "table json", "plan --algorithm ": "supercargo greedy",
+		"adopt -o ": "yaml json", "audit -o ": "table json yaml", "explain -o ": "table json yaml", "plan -o ": "table json", "version -o ": "table json", "plan --algorithm ": "supercargo greedy",
 		"simulate --policy default,coca,s": "default,coca,most-allocated default,coca,stratus default,coca,htas default,coca,supercargo",
 		"replicas --law hpa,":              "hpa,predictive hpa,inversequeue hpa,doublethreshold hpa,hpa-dhpa hpa,qmdl hpa,qmca hpa,inversep hpa,proportional",
 		"workers --law ":                   "supercargo hta hta-paper hpa-20 hpa-50",

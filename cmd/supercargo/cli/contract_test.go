@@ -202,7 +202,7 @@ func TestTheMachineOfAPodIsItsFlavorAndANumber(t *testing.T) {
 
 // TestEveryCommandRefusesBadUsageWithTwo: nothing is printed for scripts to read, and the error names what is wrong.
 func TestEveryCommandRefusesBadUsageWithTwo(t *testing.T) {
-	commands, arguments := 0, map[string]string{"explain": "pod/x", "migrate": "x"}
+	commands, arguments := 0, map[string]string{"adopt": "nodepools", "explain": "pod/x", "migrate": "x"}
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {

@@ -14,6 +14,8 @@ import (
 func TestCommandsPrintWhatTheyPrintedBefore(t *testing.T) {
 	const root = "../../../test/"
 	commandtest.Compare(t, run, []commandtest.Golden{
+		{File: "adopt.yaml", Args: []string{"adopt", "nodepools", "-f", root + "data/nodepools/gcp/default-nodepool.yaml"}},
+		{File: "adopt.json", Args: []string{"adopt", "nodepools", "-f", root + "data/nodepools/gcp/default-nodepool.yaml", "-o", "json"}},
 		{File: "audit.txt", Args: []string{"audit", "-f", "testdata/dump.json"}},
 		{File: "audit.json", Args: []string{"audit", "-f", "testdata/dump.json", "-o", "json"}},
 		{File: "plan.txt", Args: []string{"plan", "-f", root + "data/openb/pods.csv", "--flavors", root + "data/aws/flavors.csv", "--deterministic"}},

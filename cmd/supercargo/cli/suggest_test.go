@@ -17,6 +17,7 @@ func TestWhatIsMistypedIsAnsweredWithWhatMayBeMeant(t *testing.T) {
 	}{
 		{[]string{"simualte"}, "did you mean simulate?"},
 		{[]string{"exp"}, "did you mean explain?"},
+		{[]string{"adopt", "nodepol/x"}, "did you mean nodepool or nodepools?"},
 		{[]string{"report", "node"}, "did you mean nodes?"},
 		{[]string{"simulate", "--polcy", "default"}, "did you mean --policy?"},
 		{[]string{"explain", "pod/x", "--namespce", "n"}, "did you mean --namespace?"},
@@ -71,7 +72,7 @@ func everyFlag(cmd *cobra.Command, see func(path string, f *pflag.Flag)) {
 }
 
 func TestEachCommandThatReadsAClusterIsToldWhichAsKubectlIs(t *testing.T) {
-	reads := []string{"audit", "explain", "migrate"}
+	reads := []string{"adopt", "audit", "explain", "migrate"}
 	for _, name := range reads {
 		cmd, _, err := newRootCommand("supercargo").Find([]string{name})
 		if err != nil {
@@ -140,12 +141,17 @@ func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
 	}
 }
 
-// TestFReadsAndOFormats: -f is the input of a command, and -o the format of what it prints, a table by default.
+// TestFReadsAndOFormats: -f is the input of a command, and -o the format of what it prints, a table by default. A command
+// that prints manifests prints YAML, as kubectl's commands do.
 func TestFReadsAndOFormats(t *testing.T) {
 	everyFlag(allCommands(), func(path string, f *pflag.Flag) {
 		switch {
 		case f.Name == "filename" && (f.Shorthand != "f" || f.Hidden || !strings.HasPrefix(f.Usage, "`file`") && !strings.Contains(f.Usage, "CSV `file`") && !strings.Contains(f.Usage, "YAML `file`")):
 			t.Errorf("%s: -f is --%s: %s", path, f.Name, f.Usage)
+		case f.Name == "output" && strings.HasSuffix(path, " adopt"):
+			if f.Shorthand != "o" || f.DefValue != "yaml" {
+				t.Errorf("%s: -o is --%s, %s by default", path, f.Name, f.DefValue)
+			}
 		case f.Name == "output" && !strings.HasSuffix(path, " record") && (f.Shorthand != "o" || f.DefValue != "table" || !strings.HasPrefix(f.Usage, "how to print: table")):
 			t.Errorf("%s: -o is --%s, %s by default: %s", path, f.Name, f.DefValue, f.Usage)
 		}
