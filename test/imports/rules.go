@@ -27,6 +27,7 @@ var pure = []string{
 	"autoscaler/worker/estimate",
 	"autoscaler/worker/workerdecide",
 	"autoscaler/worker/workqueue/answer",
+	"cli/adopt",
 	"cli/audit",
 	"cli/status",
 	"cli/planfile",
