@@ -206,12 +206,13 @@ func (b *bench) deleteClaim(c *unstructured.Unstructured) {
 	}
 }
 
-// claimsEver watches NodeClaims, and returns a function that returns the names of all that have existed, ordered.
-func (b *bench) claimsEver() func() []string {
+// claimsEver watches the NodeClaims of the fleet, or those with another label that has the name of the bench. It returns a
+// function that returns the names of all that have existed, ordered.
+func (b *bench) claimsEver(label ...string) func() []string {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"})
-	w, err := b.Watch(b.Context(), list, client.MatchingLabels{v1alpha1.LabelFleet: b.Space})
+	w, err := b.Watch(b.Context(), list, client.MatchingLabels{append(label, v1alpha1.LabelFleet)[0]: b.Space})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -161,8 +161,8 @@ func (b *bench) install(definitions ...playground.Manifest) {
 	}
 }
 
-// definitions reads the CRDs of Karpenter and of its cloud provider.
-func (b *bench) definitions() (all []playground.Manifest) {
+// source returns the folder with the source of Karpenter.
+func (b *bench) source() string {
 	b.Helper()
 	text, err := os.ReadFile("../../peers/karpenter-live/go.mod")
 	if err != nil {
@@ -176,7 +176,13 @@ func (b *bench) definitions() (all []playground.Manifest) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	source := filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+string(version[1]))
+	return filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+string(version[1]))
+}
+
+// definitions reads the CRDs of Karpenter and of its cloud provider.
+func (b *bench) definitions() (all []playground.Manifest) {
+	b.Helper()
+	source := b.source()
 	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(source, pattern))
 		if err != nil || len(files) == 0 {
