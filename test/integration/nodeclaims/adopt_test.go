@@ -150,6 +150,7 @@ func TestEveryNodePoolIsAdoptedAsANodeFleetThatTheAPIServerAccepts(t *testing.T)
 			b.accepts(f)
 		}
 	}
+	t.Logf("%d of %d NodePools are valid, %d NodeFleets", taken, len(all), fleets)
 	if taken < 200 || fleets < 150 {
 		t.Errorf("only %d of %d NodePools are valid, and only %d are adopted", taken, len(all), fleets)
 	}
@@ -311,6 +312,37 @@ func TestMachineDeploymentsAreAdoptedAsANodeFleetThatTheAPIServerAccepts(t *test
 	}
 }
 
+// TestKubectlAppliesWhatAdoptPrints in both formats: it ignores comments in YAML, and notes and steps in JSON.
+func TestKubectlAppliesWhatAdoptPrints(t *testing.T) {
+	b := newBench(t, "apply")
+	b.install()
+	pools := b.published()
+	_, d := b.adopted(&adopt.Around{Prices: pricelist.Read}, pools[0], pools[len(pools)-2])
+	var text bytes.Buffer
+	if err := d.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	document, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"fleets.yaml": text.Bytes(), "fleets.json": document} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		printed := b.run(adopt.Step{Commands: []string{"kubectl apply --dry-run=server --validate=strict -o name -f " + file}})
+		want := ""
+		for _, f := range d.Items {
+			want += "nodefleet.supercargo.dev/" + f.Metadata.Name + "\n"
+		}
+		if printed != want || len(d.Items) != 2 {
+			t.Errorf("%s: kubectl prints %q, want %q", name, printed, want)
+		}
+	}
+}
+
 // nodePool creates a NodePool of Karpenter's kwok provider in zone a, whose nodes belong to the bench.
 func (b *bench) nodePool() *unstructured.Unstructured {
 	b.Helper()
@@ -391,7 +423,8 @@ func TestPodsGoFromANodePoolToItsNodeFleetAndBack(t *testing.T) {
 		t.Fatalf("%d fleets, %d steps and %d steps back", len(fleets), len(d.Steps), len(d.Back))
 	}
 	b.accepts(fleets[0].DeepCopy())
-	b.fleet(func(s *v1alpha1.NodeFleetSpec) { // with short times, and the prices of the bench
+	b.fleet(func(s *v1alpha1.NodeFleetSpec) { // with short times, except that Karpenter decides sooner, and the prices of the bench
+		s.Scaling.BatchIdle = seconds(3)
 		text, err := json.Marshal(d.Items[0].Spec)
 		if err == nil {
 			err = json.Unmarshal(text, s)
@@ -412,6 +445,7 @@ func TestPodsGoFromANodePoolToItsNodeFleetAndBack(t *testing.T) {
 	if of, to := len(poolClaims()), len(fleetClaims()); of != pods || to != pods {
 		t.Errorf("on the way, the NodePool has had %d NodeClaims and the fleet %d, want %d each", of, to, pods)
 	}
+	b.run(adopt.Step{Commands: []string{`kubectl patch nodefleet over --type merge -p '{"spec":{"scaling":{"batchIdle":"0s"}}}'`}}) // it decides sooner
 	for _, s := range d.Back[:3] {
 		b.run(s)
 	}
