@@ -326,7 +326,7 @@ func adoptFile(t testing.TB, file string) *Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close() //nolint:errcheck // it is only read
+	defer in.Close()
 	objects, err := Read(file, in)
 	if err != nil {
 		t.Fatal(err)
