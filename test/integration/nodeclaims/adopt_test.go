@@ -461,4 +461,8 @@ func TestPodsGoFromANodePoolToItsNodeFleetAndBack(t *testing.T) {
 		t.Errorf("in the end, the NodePool has had %d NodeClaims and the fleet %d, want %d and %d", of, to, 2*pods, pods)
 	}
 	b.Runs(pods)
+	if err := b.Delete(b.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "web"}}, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	b.becomes(map[string]int{}) // Karpenter must not drain nodes of this test during the next one
 }
