@@ -124,6 +124,7 @@ func lacks(path string, of, in any) string {
 // TestEveryNodePoolIsAdoptedAsANodeFleetThatTheAPIServerAccepts: those that are published, and random ones that Karpenter's
 // own definition accepts, with its defaults.
 func TestEveryNodePoolIsAdoptedAsANodeFleetThatTheAPIServerAccepts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "adopt")
 	b.install()
 	regions := map[string]string{"karpenter.k8s.aws": "us-east-1", "karpenter.azure.com": "eastus", "karpenter.k8s.gcp": "us-central1"}
@@ -264,6 +265,7 @@ func randomRequirement(r *rand.Rand, group string) map[string]any {
 // TestTheDefinitionOfNodePoolsIsTheOneThatIsKnown fails when these tests run another version of Karpenter: replace the
 // copy, and see which fields are new in the tests of cli/adopt.
 func TestTheDefinitionOfNodePoolsIsTheOneThatIsKnown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "known")
 	packed, err := os.ReadFile(nodePoolFiles + "karpenter.sh_nodepools.yaml.gz")
 	if err != nil {
@@ -285,6 +287,7 @@ func TestTheDefinitionOfNodePoolsIsTheOneThatIsKnown(t *testing.T) {
 
 // TestMachineDeploymentsAreAdoptedAsANodeFleetThatTheAPIServerAccepts with names, and with each kind of selector.
 func TestMachineDeploymentsAreAdoptedAsANodeFleetThatTheAPIServerAccepts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "groups")
 	md := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: a, namespace: capi, labels: {a: b}, annotations: {
@@ -314,6 +317,7 @@ func TestMachineDeploymentsAreAdoptedAsANodeFleetThatTheAPIServerAccepts(t *test
 
 // TestKubectlAppliesWhatAdoptPrints in both formats: it ignores comments in YAML, and notes and steps in JSON.
 func TestKubectlAppliesWhatAdoptPrints(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "apply")
 	b.install()
 	pools := b.published()
@@ -343,13 +347,13 @@ func TestKubectlAppliesWhatAdoptPrints(t *testing.T) {
 	}
 }
 
-// nodePool creates a NodePool of Karpenter's kwok provider in zone a, whose nodes belong to the bench.
-func (b *bench) nodePool() *unstructured.Unstructured {
+// adoptablePool creates a NodePool of small machines in zone a, of which everything is converted.
+func (b *bench) adoptablePool() *unstructured.Unstructured {
 	b.Helper()
 	p := &unstructured.Unstructured{}
 	text := fmt.Sprintf(`{spec: {disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1s, budgets: [{nodes: "100%%"}]}, limits: {cpu: "64"}, template: {
 		metadata: {labels: {%q: %s}}, spec: {expireAfter: Never, nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: %s}, requirements: [
-		{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: kubernetes.io/arch, operator: In, values: [amd64]}]}}}}`,
+		{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: kubernetes.io/arch, operator: In, values: [amd64]}, {key: node.kubernetes.io/instance-type, operator: In, values: [small]}]}}}}`,
 		kit.BenchLabel, b.Space, b.Space)
 	if err := yaml.Unmarshal([]byte(text), &p.Object); err != nil {
 		b.Fatal(err)
@@ -406,13 +410,14 @@ func (b *bench) leave(s adopt.Step, pods int) {
 
 // TestPodsGoFromANodePoolToItsNodeFleetAndBack by the steps that adopt prints: nothing is bought twice, and all pods run.
 func TestPodsGoFromANodePoolToItsNodeFleetAndBack(t *testing.T) {
+	t.Parallel()
 	const pods = 3
 	b := newBench(t, "over")
 	b.install()
 	b.class()
-	b.karpenter(small)
+	b.karpenter()
 	b.prices("small,2,4,0.10")
-	pool := b.nodePool()
+	pool := b.adoptablePool()
 	poolClaims, fleetClaims := b.claimsEver("karpenter.sh/nodepool"), b.claimsEver(v1alpha1.LabelFleet)
 	b.deployment(pods)
 	b.Runs(pods)

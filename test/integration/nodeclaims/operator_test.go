@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -159,6 +160,16 @@ func (b *bench) install(definitions ...playground.Manifest) {
 	if err := b.Site.InstallDefinitions(b.Context(), definitions); err != nil {
 		b.Fatal(err)
 	}
+	b.Eventually("the kinds are served", func() string { // discovery lags behind
+		for _, d := range definitions {
+			group, _, _ := unstructured.NestedString(d.Object.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(d.Object.Object, "spec", "names", "kind")
+			if _, err := b.RESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind}); err != nil {
+				return err.Error()
+			}
+		}
+		return ""
+	})
 }
 
 // source returns the folder with the source of Karpenter.
