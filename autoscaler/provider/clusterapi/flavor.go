@@ -64,8 +64,14 @@ func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, 
 
 // outdated reports whether cluster-api says that a Machine is not as its MachineDeployment states by now. A Machine about
 // which it says nothing yet is new.
+//
+// From 1.14 on, cluster-api also says so of every Machine whose kubelet reports another version than the Machine states:
+// those of EKS and k3s do for good, such as v1.35.4-eks-3abbec1. They are of the template nevertheless. The reason is that
+// of Machines that are being updated in place, of which there is another condition.
 func outdated(m *clusterv1.Machine) bool {
-	return meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineUpToDateCondition)
+	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineUpToDateCondition)
+	return c != nil && c.Status == metav1.ConditionFalse &&
+		(c.Reason != clusterv1.MachineUpToDateUpdatingReason || meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineUpdatingCondition))
 }
 
 // flavor describes the machines of a deployment. A node of it takes precedence, then the annotations, then the

@@ -21,6 +21,18 @@ func reported(status metav1.ConditionStatus) func(*clusterv1.Machine) {
 	}
 }
 
+// updating is what cluster-api reports about a Machine of the current template that it updates in place or, since 1.14,
+// whose kubelet has another version than the Machine states.
+func updating(inPlace metav1.ConditionStatus) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) {
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+			Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineUpToDateUpdatingReason, LastTransitionTime: metav1.NewTime(start),
+		}, metav1.Condition{
+			Type: clusterv1.MachineUpdatingCondition, Status: inPlace, Reason: "Reported", LastTransitionTime: metav1.NewTime(start),
+		})
+	}
+}
+
 // TestAMachineOfAnOlderTemplateSaysNothingAboutNewOnes has nodes with three and with six cores.
 func TestAMachineOfAnOlderTemplateSaysNothingAboutNewOnes(t *testing.T) {
 	before, after := readyNode("before", capacity("cpu", "3", "memory", "15Gi")), readyNode("after", capacity("cpu", "6", "memory", "30Gi"))
@@ -36,6 +48,8 @@ func TestAMachineOfAnOlderTemplateSaysNothingAboutNewOnes(t *testing.T) {
 	}{
 		"it is of the template":                    {sized(), []*clusterv1.Machine{capiMachine("a", on("before"), current)}, 3000, true, false, "old-zone"},
 		"cluster-api has not said yet":             {sized(), []*clusterv1.Machine{capiMachine("a", on("before"))}, 3000, true, false, "old-zone"},
+		"its kubelet has another version":          {sized(), []*clusterv1.Machine{capiMachine("a", on("before"), updating(metav1.ConditionFalse))}, 3000, true, false, "old-zone"},
+		"it is being updated in place":             {sized(), []*clusterv1.Machine{capiMachine("a", on("before"), updating(metav1.ConditionTrue))}, 4000, false, true, ""},
 		"it is of an older one":                    {sized(), []*clusterv1.Machine{capiMachine("a", on("before"), old)}, 4000, false, true, ""},
 		"it is, and no size is stated":             {deployment(), []*clusterv1.Machine{capiMachine("a", on("before"), old)}, 3000, false, true, "old-zone"},
 		"one of the template is there, too":        {sized(), []*clusterv1.Machine{capiMachine("a", on("before"), old), capiMachine("b", on("after"), current)}, 6000, true, true, ""},
