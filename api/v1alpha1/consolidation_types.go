@@ -170,8 +170,8 @@ type EnergyMove struct {
 	// target is the node that suits it better.
 	Target string `json:"target"`
 
-	// method is Checkpoint or Restart.
-	Method MigrationMethod `json:"method"`
+	// method is how it moves: migrate or evict.
+	Method string `json:"method"`
 
 	// joules is the expected saving of energy for the rest of its work.
 	Joules int64 `json:"joules"`

@@ -50,19 +50,6 @@ type MigrationList struct {
 	Items []Migration `json:"items"`
 }
 
-// MigrationMethod specifies whether a pod keeps its state when it moves.
-//
-// +kubebuilder:validation:Enum=Checkpoint;Restart
-type MigrationMethod string
-
-const (
-	// MethodCheckpoint moves the memory and the processes of the container.
-	MethodCheckpoint MigrationMethod = "Checkpoint"
-	// MethodRestart starts the container again on the new node, without its state. The pod
-	// must have the annotation supercargo.dev/migration: restart.
-	MethodRestart MigrationMethod = "Restart"
-)
-
 // DefaultMigrationDeadline is the API server's default of spec.deadline.
 const DefaultMigrationDeadline = 5 * time.Minute
 
@@ -84,13 +71,6 @@ type MigrationSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TargetNode string `json:"targetNode,omitempty"`
-
-	// method specifies whether the pod keeps its state. Checkpoint moves the memory and the
-	// processes of the container. Restart starts the container again; the pod must have the
-	// annotation supercargo.dev/migration: restart.
-	// +kubebuilder:default=Checkpoint
-	// +optional
-	Method MigrationMethod `json:"method,omitempty"`
 
 	// deadline is the maximum duration from the start of the migration until the new pod runs.
 	// When it expires, the migration is rolled back and the pod continues on its node.
@@ -258,15 +238,13 @@ type MigrationStatus struct {
 
 // MigrationBackend is the mechanism that takes and restores the state of a container.
 //
-// +kubebuilder:validation:Enum=Containerd;Restart;Simulated
+// +kubebuilder:validation:Enum=Containerd;Simulated
 type MigrationBackend string
 
 const (
 	// BackendContainerd takes checkpoints with the task API of containerd. The runtime that
 	// containerd starts in place of runc restores them.
 	BackendContainerd MigrationBackend = "Containerd"
-	// BackendRestart takes no checkpoint.
-	BackendRestart MigrationBackend = "Restart"
 	// BackendSimulated simulates a move of modelled size and speed on nodes that run no
 	// containers.
 	BackendSimulated MigrationBackend = "Simulated"

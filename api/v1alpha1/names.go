@@ -99,7 +99,7 @@ const (
 const (
 	// MigrationCheckpoint allows moving a pod with its state.
 	MigrationCheckpoint = "checkpoint"
-	// MigrationRestart allows killing a pod and starting it again on another node.
+	// MigrationRestart allows evicting a pod, so that its controller starts it again on another node.
 	MigrationRestart = "restart"
 	// MigrationNever forbids moving a pod.
 	MigrationNever = "never"

@@ -110,8 +110,7 @@ func (p *Placement) write(b *strings.Builder) {
 type Moving struct {
 	// Ways are how it may leave now: wait, migrate and evict. Restart means that an eviction is
 	// done by a Migration, which starts the pod on another node before it is killed.
-	Ways    []string `json:"ways"`
-	Restart bool     `json:"restart,omitempty"`
+	Ways []string `json:"ways"`
 	// Held is why it is not moved, and Obstacles are the parts of that that a user can change.
 	Held      string     `json:"held,omitempty"`
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
@@ -150,7 +149,7 @@ func newMoving(in *WhyInput) *Moving {
 		return m
 	}
 	exit := in.View.Exit(in.Pod)
-	m.Ways, m.Restart, m.Held = waysOf(exit.Now()), exit.Restart, exit.Held
+	m.Ways, m.Held = waysOf(exit.Now()), exit.Held
 	lasting, passing := movable.Split(exit.Refusals)
 	m.Refusals = refusalsOf(slices.Concat(lasting, passing))
 	if !in.knows(budgets) {
@@ -298,11 +297,7 @@ func kept(f *v1alpha1.NodeFleet, node string) string {
 func (m *Moving) write(b *strings.Builder) {
 	b.WriteString("\nWhat would move it?\n")
 	if len(m.Ways) > 0 {
-		fmt.Fprintf(b, "  It may leave by: %s", strings.Join(m.Ways, ", "))
-		if m.Restart {
-			b.WriteString(" (a Migration restarts it on another node first)")
-		}
-		b.WriteString(".\n")
+		fmt.Fprintf(b, "  It may leave by: %s.\n", strings.Join(m.Ways, ", "))
 	}
 	for _, r := range m.Refusals {
 		if r.Lasting {

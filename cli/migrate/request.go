@@ -23,7 +23,7 @@ func DryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *co
 	if err != nil {
 		return movable.Verdict{}, err
 	}
-	in.Method, in.TargetNode, in.Deadline = m.Spec.Method, m.Spec.TargetNode, m.Spec.Deadline.Duration
+	in.TargetNode, in.Deadline = m.Spec.TargetNode, m.Spec.Deadline.Duration
 	verdict := movable.Check(in)
 	if len(verdict.Refusals) > 0 {
 		return verdict, nil

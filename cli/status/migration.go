@@ -17,12 +17,11 @@ const mostMigrations = 100
 
 // Migration is a Migration of a pod.
 type Migration struct {
-	Name   string `json:"name"` // namespace/name
-	Pod    string `json:"pod"`
-	From   string `json:"from,omitempty"`
-	To     string `json:"to,omitempty"`
-	Method string `json:"method"`
-	Phase  string `json:"phase"`
+	Name  string `json:"name"` // namespace/name
+	Pod   string `json:"pod"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+	Phase string `json:"phase"`
 	// Ended reports whether it has ended, and Failed whether it ended without moving the pod.
 	Ended  bool `json:"ended,omitempty"`
 	Failed bool `json:"failed,omitempty"`
@@ -86,7 +85,7 @@ func migrations(all []*v1alpha1.Migration) []Migration {
 func migrationOf(o *v1alpha1.Migration) Migration {
 	s := &o.Status
 	m := Migration{
-		Name: o.Namespace + "/" + o.Name, Pod: o.Namespace + "/" + o.Spec.PodName, To: o.Spec.TargetNode, Method: string(o.Spec.Method),
+		Name: o.Namespace + "/" + o.Name, Pod: o.Namespace + "/" + o.Spec.PodName, To: o.Spec.TargetNode,
 		Phase: cmp.Or(string(s.Phase), string(v1alpha1.MigrationPending)), Created: seconds(o.CreationTimestamp.Time),
 	}
 	m.Ended, m.Failed = Ended(s.Phase)

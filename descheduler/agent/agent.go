@@ -38,7 +38,6 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
-	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
@@ -55,7 +54,7 @@ type Config struct {
 	// Simulation simulates nodes that run no containers; nil for none.
 	Simulation *Simulation
 	// Backends returns the back-ends that take and restore state. It may be nil in a simulation.
-	Backends func(checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend
+	Backends func() map[v1alpha1.MigrationBackend]checkpoint.Backend
 	// Capability returns what the node can do. It may be nil in a simulation.
 	Capability func(context.Context, *corev1.Node) (capability.Node, error)
 	// Runtime returns an error if the container runtime does not answer; nil for no check. While
@@ -265,14 +264,13 @@ func assemble(c Config, api client.WithWatch) (*Agent, error) {
 func (a *Agent) addBackends() error {
 	a.backends = map[v1alpha1.MigrationBackend]checkpoint.Backend{}
 	if a.Backends != nil {
-		a.backends = a.Backends(a.pod)
+		a.backends = a.Backends()
 	}
 	if a.Simulation != nil {
 		b, err := simulated.New(a.Simulation.Model, filepath.Join(a.StateDir, "simulated"), a.Clock, a.pod)
 		if err != nil {
 			return fmt.Errorf("set up the simulation: %w", err)
 		}
-		a.backends[v1alpha1.BackendRestart] = restart.New(a.pod)
 		a.backends[v1alpha1.BackendSimulated] = checkpoint.Backend{Source: b, Target: b}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 
 // annotate writes the node's capability to its annotation, unless it is there already.
 func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated}, Arch: node.Status.NodeInfo.Architecture, Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: node.Status.NodeInfo.Architecture, Restore: true}
 	if n.agent.Simulation == nil {
 		var err error
 		if can, err = n.capability(ctx, node); err != nil {

@@ -144,7 +144,7 @@ func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.E
 // remembered returns the observation that the ledger alone gives.
 func (a *Agent) remembered(entry ledger.Entry) agentdecide.Source {
 	return agentdecide.Source{
-		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, Stage: entry.Stage, Fate: entry.Fate,
+		Known: true, Stage: entry.Stage, Fate: entry.Fate,
 		Overdue: !entry.ThawAfter.IsZero() && a.Clock.Now().After(entry.ThawAfter),
 	}
 }
@@ -332,14 +332,11 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
-	if entry.Backend != v1alpha1.BackendRestart {
-		now := a.Clock.Now()
-		self, err := transport.NewIdentity("source "+entry.Migration, now.Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
-		if err != nil {
-			return err
-		}
-		entry.Key, entry.Certificate = self.Key, self.Certificate
+	self, err := transport.NewIdentity("source "+entry.Migration, a.Clock.Now().Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
+	if err != nil {
+		return err
 	}
+	entry.Key, entry.Certificate = self.Key, self.Certificate
 	entry.MemoryBytes, entry.Requirements = facts.MemoryBytes, facts.Requirements.Encode()
 	a.rooming.Lock()
 	defer a.rooming.Unlock()
@@ -356,7 +353,7 @@ const memoryReserve = 256 << 20
 // roomToDump fails if the work folder or the memory of the node cannot hold the dump in addition to
 // those that are already expected.
 func (a *Agent) roomToDump(entry ledger.Entry) error {
-	if entry.Backend == v1alpha1.BackendSimulated || entry.Backend == v1alpha1.BackendRestart {
+	if entry.Backend == v1alpha1.BackendSimulated {
 		return nil
 	}
 	expected := int64(0)

@@ -48,8 +48,7 @@ func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id led
 // observeTarget gathers the input of the decision.
 func (a *Agent) observeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (agentdecide.Target, error) {
 	t := agentdecide.Target{
-		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
-		Stage: entry.Stage,
+		Exists: m != nil, Known: known, Busy: a.busy(id), Stage: entry.Stage,
 	}
 	if m == nil {
 		return t, nil

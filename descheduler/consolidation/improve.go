@@ -99,7 +99,7 @@ func (r *round) podsByName() map[string]*corev1.Pod {
 }
 
 // improvable returns the state in which all pods are fixed that must not be moved one by one:
-// those on nodes that are not selected, and those that no Migration can move.
+// those on nodes that are not selected, and those that neither a Migration moves nor ask to be started again.
 func (r *round) improvable() *cluster.State {
 	s, pods := *r.plannable(), r.podsByName()
 	for i := range s.Nodes {
@@ -110,7 +110,7 @@ func (r *round) improvable() *cluster.State {
 		n.Pods = slices.Clone(n.Pods)
 		for j := range n.Pods {
 			p := &n.Pods[j]
-			if p.Fixed || !chosen || !migrates(r.stepOf(pods[p.Name])) {
+			if p.Fixed || !chosen || !r.improves(pods[p.Name]) {
 				p.Fixed = true
 			}
 		}
@@ -126,8 +126,17 @@ func (r *round) stepOf(pod *corev1.Pod) drain.Step {
 	return drain.Mark{}.Next(r.emptying.Leaver(pod), r.now)
 }
 
-// migrates reports whether a pod leaves by a Migration.
-func migrates(s drain.Step) bool { return s.Do == drain.Migrate || s.Do == drain.Restart }
+// improves reports whether a pod may be moved by itself: by a Migration, or by an eviction if it asks to be started
+// again. Others are evicted only when their node is drained.
+func (r *round) improves(pod *corev1.Pod) bool {
+	switch r.stepOf(pod).Do {
+	case drain.Migrate:
+		return true
+	case drain.Evict:
+		return pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart
+	}
+	return false
+}
 
 // decideTransfers records the decision.
 func (r *round) decideTransfers(transfers []moves.Transfer) {
@@ -140,7 +149,7 @@ func (r *round) decideTransfers(transfers []moves.Transfer) {
 	for i := range transfers {
 		t := &transfers[i]
 		decided := v1alpha1.EnergyMove{
-			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: methodOf(t),
+			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: t.Method.String(),
 			Joules: int64(math.Round(t.Joules)), SoonerSeconds: int64(t.Sooner.Round(time.Second) / time.Second), Reason: clip.Bytes(t.Reason, mostText),
 		}
 		switch {
@@ -156,14 +165,7 @@ func (r *round) decideTransfers(transfers []moves.Transfer) {
 // saved formats an expected saving, in dollars or grams, with six decimals.
 func saved(amount float64) string { return strconv.FormatFloat(amount, 'f', 6, 64) }
 
-func methodOf(t *moves.Transfer) v1alpha1.MigrationMethod {
-	if t.Method == cluster.Migrate {
-		return v1alpha1.MethodCheckpoint
-	}
-	return v1alpha1.MethodRestart
-}
-
-// carryOver creates the Migrations, or only reports them.
+// carryOver requests the moves, or only reports them. The scheduler places a pod that was evicted, by the same score.
 func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error {
 	acts, pods := r.mayAct(r.Config.Energy.Mode), r.podsByName()
 	room := r.Config.MaxPods - r.onTheirWay()
@@ -184,13 +186,19 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 		if err != nil {
 			return err
 		}
-		if asked == drain.Migration {
+		switch asked {
+		case drain.Migration:
 			metricMoves.WithLabelValues("migration").Inc()
-			metricExpectedJoules.Add(max(0, t.Joules))
-			if t.Priced {
-				metricExpectedEnergy.WithLabelValues(string(r.tariff.Unit())).Add(max(0, t.Saves))
-			}
 			r.recordPodEvent(pod, v1alpha1.ConsolidationReasonMoving, "to node %s: %s", t.To, t.Reason)
+		case drain.Eviction:
+			metricMoves.WithLabelValues("eviction").Inc()
+			r.recordPodEvent(pod, v1alpha1.ConsolidationReasonMoving, "evicted, because node %s suits it better: %s", t.To, t.Reason)
+		case drain.Nothing:
+			continue
+		}
+		metricExpectedJoules.Add(max(0, t.Joules))
+		if t.Priced {
+			metricExpectedEnergy.WithLabelValues(string(r.tariff.Unit())).Add(max(0, t.Saves))
 		}
 	}
 	return nil

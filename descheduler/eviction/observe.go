@@ -39,7 +39,7 @@ func (w *Webhook) observe(ctx context.Context, wanted eviction) (*evictiondecide
 	if err != nil {
 		return nil, err
 	}
-	in.Method, in.Deadline = v1alpha1.MethodCheckpoint, w.Config.Deadline
+	in.Deadline = w.Config.Deadline
 	o.Verdict = movable.Check(in)
 	return o, nil
 }

@@ -83,7 +83,7 @@ func (t tries) with(m *v1alpha1.Migration) tries {
 func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
 	exit, tried := e.View.Exit(pod), e.tried[pod.UID]
 	l := Leaver{
-		Ways: exit.Ways, Held: exit.Held, Restart: exit.Restart, Budget: exit.Budget, Going: pod.DeletionTimestamp != nil,
+		Ways: exit.Ways, Held: exit.Held, Budget: exit.Budget, Going: pod.DeletionTimestamp != nil,
 		Moving: tried.moving || world.Restoring(pod), Refused: tried.refused, LastTry: tried.last,
 		RolledBack: max(tried.rolledBack, attempts.Failed(pod, attempts.Drain, e.View.Now())),
 	}
@@ -111,23 +111,21 @@ const (
 func (e *Emptying) Do(ctx context.Context, pod *corev1.Pod, s Step, owner string) (Asked, error) {
 	switch s.Do {
 	case Migrate:
-		return e.migrate(ctx, pod, s, v1alpha1.MethodCheckpoint, owner)
-	case Restart:
-		return e.migrate(ctx, pod, s, v1alpha1.MethodRestart, owner)
+		return e.migrate(ctx, pod, s, owner)
 	case Evict:
 		return e.evict(ctx, pod)
 	}
 	return Nothing, nil
 }
 
-func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method v1alpha1.MigrationMethod, owner string) (Asked, error) {
+func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, owner string) (Asked, error) {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: attempts.Name(attempts.Drain, pod.UID, s.Try),
 			Labels:      map[string]string{LabelDrained: string(pod.UID)},
 			Annotations: map[string]string{v1alpha1.AnnotationRequestedBy: owner},
 		},
-		Spec: v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID), Method: method, TargetNode: s.Target},
+		Spec: v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID), TargetNode: s.Target},
 	}
 	switch err := e.Client.Create(ctx, m); {
 	case err == nil:

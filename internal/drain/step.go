@@ -15,8 +15,6 @@ const (
 	Stay Do = iota
 	// Migrate requests a Migration that keeps the pod's state.
 	Migrate
-	// Restart requests a Migration that starts the pod again elsewhere.
-	Restart
 	// Evict requests an eviction of the pod.
 	Evict
 	// GiveUp ends the drain because the pod is not going to leave.
@@ -31,8 +29,6 @@ type Leaver struct {
 	// Ways are the methods by which the pod may leave now. Held is the reason why it may not leave by the others.
 	Ways cluster.Ways
 	Held string
-	// Restart means that a Migration can start the pod again elsewhere.
-	Restart bool
 	// Budget is the PodDisruptionBudget that currently forbids disrupting the pod; empty if none does.
 	Budget string
 	// Going means that the pod is being deleted.
@@ -77,10 +73,8 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 		return Step{Why: fmt.Sprintf("it ends at %s", p.Ends.UTC().Format("15:04:05"))}
 	case p.asksForMigration() && p.Budget != "":
 		return Step{Why: p.Budget}
-	case p.asksForMigration() && p.Ways.Has(cluster.Migrate):
-		return Step{Do: Migrate, Try: p.nextTry(), Why: "it will be moved with its state"}
 	case p.asksForMigration():
-		return Step{Do: Restart, Try: p.nextTry(), Why: "it will be restarted on another node"}
+		return Step{Do: Migrate, Try: p.nextTry(), Why: "it will be moved with its state"}
 	case p.Ways.Has(cluster.Evict):
 		return Step{Do: Evict, Why: "it can be restarted on another node"}
 	case p.Ways.Has(cluster.Wait) && !p.Ways.Has(cluster.Migrate):
@@ -99,7 +93,7 @@ func (p *Leaver) nextTry() int { return max(p.RolledBack, p.LastTry) + 1 }
 
 // asksForMigration reports whether a Migration can move the pod and none was refused or rolled back too often.
 func (p *Leaver) asksForMigration() bool {
-	return (p.Ways.Has(cluster.Migrate) || p.Ways.Has(cluster.Evict) && p.Restart) && p.Refused == "" && p.RolledBack < MostTries
+	return p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries
 }
 
 // stays returns the reason why a pod is not going to leave.

@@ -37,9 +37,6 @@ func (in *Input) deadline() time.Duration {
 //
 // A startup probe that has succeeded is not run again.
 func (v *Verdict) checkProbes(in Input) {
-	if in.Method == v1alpha1.MethodRestart {
-		return // nothing is frozen
-	}
 	longest := in.deadline() + thawMargin
 	for i := range in.Pod.Spec.Containers {
 		c := &in.Pod.Spec.Containers[i]

@@ -26,8 +26,6 @@ import (
 type Input struct {
 	// Pod is the pod to move.
 	Pod *corev1.Pod
-	// Method says what happens to the pod's state.
-	Method v1alpha1.MigrationMethod
 	// TargetNode is the target node; if empty, the scheduler decides.
 	TargetNode string
 	// Deadline is that of the migration; zero means the API server's default. It bounds how long the container is

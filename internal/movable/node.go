@@ -30,20 +30,17 @@ func (v *Verdict) checkNodes(in Input) {
 		v.refuse(v1alpha1.MigrationReasonAgentMissing, "%v", err)
 		return
 	}
-	v.Backend = backendFor(in.Method, can)
+	v.Backend = backendOf(can)
 	if v.Backend == "" {
-		v.refuse(v1alpha1.MigrationReasonNoBackend, "the agent of node %s has no back-end for method %s (it supports %v)", source.Name, in.Method, can.Backends)
+		v.refuse(v1alpha1.MigrationReasonNoBackend, "the agent of node %s cannot take checkpoints: see its log for what the node lacks", source.Name)
 		return
 	}
 	v.checkTarget(in, source, capability.Requirements{Backend: v.Backend, Arch: can.Arch})
 }
 
-func backendFor(method v1alpha1.MigrationMethod, can capability.Node) v1alpha1.MigrationBackend {
-	wanted := preferred
-	if method == v1alpha1.MethodRestart {
-		wanted = []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}
-	}
-	for _, backend := range wanted {
+// backendOf returns the best back-end of a node, or "" if it has none.
+func backendOf(can capability.Node) v1alpha1.MigrationBackend {
+	for _, backend := range preferred {
 		if slices.Contains(can.Backends, backend) {
 			return backend
 		}
@@ -112,9 +109,6 @@ func takes(node *corev1.Node, need capability.Requirements) error {
 	}
 	if !Ready(node) {
 		return fmt.Errorf("is not ready")
-	}
-	if need.Backend == v1alpha1.BackendRestart {
-		return nil
 	}
 	can, err := able(node)
 	if err != nil {

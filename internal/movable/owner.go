@@ -75,10 +75,6 @@ func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas == 0 {
 		v.refuse(v1alpha1.MigrationReasonScaledDown, "ReplicaSet %s is scaled to 0, so its pods will be deleted", set.Name)
 	}
-	if in.Method == v1alpha1.MethodRestart {
-		// It would delete the pending new pod before the running old one.
-		v.refuse(v1alpha1.MigrationReasonReplacedOnEviction, "ReplicaSet %s creates a replacement when the pod is deleted: evict the pod instead", set.Name)
-	}
 	if !separable(in.Pod, set) {
 		v.refuse(v1alpha1.MigrationReasonSelectorUnsupported, "ReplicaSet %s would adopt the new pod too early: its selector matches pods without the labels that it names", set.Name)
 	}

@@ -14,17 +14,16 @@ import (
 // checkState refuses pods that do not run or have not opted in.
 func (v *Verdict) checkState(in Input) {
 	pod := in.Pod
-	want := v1alpha1.MigrationCheckpoint
-	if in.Method == v1alpha1.MethodRestart {
-		want = v1alpha1.MigrationRestart
-	}
 	switch got, is := pod.Annotations[v1alpha1.AnnotationMigration]; {
 	case !is:
-		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has no annotation %s, and method %s needs %q: set it in the pod template",
-			v1alpha1.AnnotationMigration, in.Method, want)
-	case got != want:
-		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has annotation %s: %q, and method %s needs %q: set it in the pod template",
-			v1alpha1.AnnotationMigration, got, in.Method, want)
+		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has no annotation %s, and a Migration needs %q: set it in the pod template",
+			v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint)
+	case got == v1alpha1.MigrationRestart:
+		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has annotation %s: %q, so it is evicted and not migrated: `kubectl drain` and the Eviction API start it again elsewhere",
+			v1alpha1.AnnotationMigration, got)
+	case got != v1alpha1.MigrationCheckpoint:
+		v.refuse(v1alpha1.MigrationReasonNotOptedIn, "the pod has annotation %s: %q, and a Migration needs %q: set it in the pod template",
+			v1alpha1.AnnotationMigration, got, v1alpha1.MigrationCheckpoint)
 	}
 	if pod.DeletionTimestamp != nil {
 		v.refuse(v1alpha1.MigrationReasonDeleting, "the pod is being deleted")
@@ -182,10 +181,6 @@ func (v *Verdict) noteChanges(in Input) {
 		return
 	}
 	v.note("the pod continues under a new name and with a new IP address")
-	if in.Method == v1alpha1.MethodRestart {
-		v.note("it starts from the beginning")
-		return
-	}
 	v.note("its command names no program, since its processes come from the checkpoint")
 	spec := &in.Pod.Spec
 	if len(spec.Containers) > 0 && restartable(spec, &spec.Containers[0]) != corev1.RestartPolicyNever {

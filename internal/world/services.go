@@ -81,7 +81,7 @@ func undisrupted(pod *corev1.Pod, now time.Time) string {
 // A pod that opts in to being restarted is evicted if a controller would start it again. Other pods stay, except on a
 // node from which services that do not opt out are evicted. There the rules of cluster-autoscaler apply, because the
 // owners of the pods know them.
-func (w *World) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) string {
+func (v *View) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) string {
 	declared := mayRestart(pod)
 	volume := localVolume(pod)
 	switch {
@@ -89,17 +89,20 @@ func (w *World) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) 
 		return "it does not opt in to being moved with annotation " + v1alpha1.AnnotationMigration
 	case metav1.GetControllerOfNoCopy(pod) == nil:
 		return "it has no controller that would restart it"
-	case startedAgain(pod):
-		return "it was already restarted once, and might never complete if restarted repeatedly"
+	}
+	if why := v.failsJob(pod); why != "" {
+		return why
+	}
+	switch {
 	case declared:
 		return ""
 	case volume != nil && volume.HostPath != nil: // the data is not lost, but the pod may find other data on another node
 		return fmt.Sprintf("its local volume %s stays on the node: set annotation %s to allow that", volume.Name, annotationLocalVolumes+": "+volume.Name)
 	case volume != nil:
 		return fmt.Sprintf("the contents of its local volume %s would be lost: set annotation %s to allow that", volume.Name, annotationLocalVolumes+": "+volume.Name)
-	case pod.Namespace == metav1.NamespaceSystem && w.unread["PodDisruptionBudgets"]:
+	case pod.Namespace == metav1.NamespaceSystem && v.unread["PodDisruptionBudgets"]:
 		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudgets were read"
-	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, w.Budgets):
+	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, v.Budgets):
 		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget selects it"
 	}
 	return ""

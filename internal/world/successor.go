@@ -148,8 +148,8 @@ func raisedList(a, b corev1.ResourceList) corev1.ResourceList {
 }
 
 // copied reports whether a Migration would create the pod elsewhere as a copy of the one that runs.
-func (v *View) copied(pod *corev1.Pod, exit Exit) bool {
-	return exit.Restart || pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationCheckpoint
+func copied(pod *corev1.Pod) bool {
+	return pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationCheckpoint
 }
 
 // Controller identifies the controller of a pod: its kind, namespace and name. It is empty if the pod has none.

@@ -193,7 +193,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
 		p.Fixed = p.Ways == 0
-		if !v.copied(pod, exit) {
+		if !copied(pod) {
 			p.Successor = v.successor(pod)
 		}
 	}

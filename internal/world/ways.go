@@ -39,9 +39,6 @@ type Exit struct {
 	Held string
 	// Refusals are why the pod cannot be moved with its state, if that is why it may not be moved.
 	Refusals []movable.Refusal
-	// Restart means that a Migration can start the pod again elsewhere. That is better than an eviction: the new pod
-	// has a place before the old one is deleted, and a Job neither counts a failure nor backs off.
-	Restart bool
 	// Budget says which PodDisruptionBudget currently forbids disrupting the pod; empty if none does.
 	Budget string
 }
@@ -75,8 +72,7 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	e.Refusals = refusals
 	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
-		e.Restart = wanted == cluster.Evict && v.restarts(pod)
-		e.Budget = v.budgetHolds(pod, wanted == cluster.Evict && !e.Restart)
+		e.Budget = v.budgetHolds(pod, wanted == cluster.Evict)
 	}
 	e.Ways = cluster.WaysOf(ways...)
 	return e
@@ -98,7 +94,8 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string, []movable.Refusa
 	if !v.migrates {
 		return 0, "Migrations are not installed", nil
 	}
-	verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
+	in, _ := surroundings.Of(context.Background(), around{v}, pod) // it reads memory, and cannot fail
+	verdict := movable.Check(in)
 	return cluster.Migrate, movable.Message(verdict.Refusals), verdict.Refusals
 }
 
@@ -117,14 +114,6 @@ func (v *View) unreadOf(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// startedAgain reports whether a Migration has already restarted the pod's work from the beginning. Each restart may pay
-// off by itself, but repeated restarts could keep the pod from ever finishing.
-func startedAgain(pod *corev1.Pod) bool {
-	kind, _ := class.OfPod(pod)
-	return kind == class.Batch && pod.Annotations[v1alpha1.AnnotationMigrationName] != "" &&
-		pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart
 }
 
 // endsByItself reports whether the pod is a batch pod with a known runtime.
@@ -224,19 +213,6 @@ func budgetAdvice(b *policyv1.PodDisruptionBudget) string {
 		return "more replicas that are ready, or a lower minAvailable"
 	}
 	return "a value for its minAvailable or maxUnavailable"
-}
-
-// restarts reports whether a Migration can start the pod again elsewhere.
-func (v *View) restarts(pod *corev1.Pod) bool {
-	return v.migrates && pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart &&
-		len(movable.Check(v.movability(pod, v1alpha1.MethodRestart)).Refusals) == 0
-}
-
-// movability returns the input for the check whether the pod can be moved by the given method.
-func (v *View) movability(pod *corev1.Pod, method v1alpha1.MigrationMethod) movable.Input {
-	in, _ := surroundings.Of(context.Background(), around{v}, pod) // it reads memory, and cannot fail
-	in.Method = method
-	return in
 }
 
 // around finds the objects around a pod in a view.

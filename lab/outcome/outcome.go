@@ -192,10 +192,8 @@ type Nodes struct {
 // Moves counts the pods that were moved with their state, the pods that were killed and restarted
 // elsewhere, and the work that the latter lost.
 type Moves struct {
-	Migrations int `json:"migrations"`
-	Evictions  int `json:"evictions"`
-	// Restarts are the evictions after which the pod started on a machine chosen for it.
-	Restarts        int     `json:"restarts"`
+	Migrations      int     `json:"migrations"`
+	Evictions       int     `json:"evictions"`
 	LostWorkSeconds float64 `json:"lostWorkSeconds"`
 	// FrozenSeconds is the time that pods were frozen during migrations.
 	FrozenSeconds float64 `json:"frozenSeconds"`

@@ -236,7 +236,7 @@ func (f *fleet) observeService(p *cluster.Pod) {
 	case p.Fixed:
 	case which == v1alpha1.EvictServicesNever, which == v1alpha1.EvictServicesOptIn && p.Ways == 0:
 		p.Fixed, p.Held = true, "spec.consolidation.evictServices of the NodeFleet is "+string(which)
-	case p.Ways == 0, p.Ways == cluster.WaysOf(cluster.Wait): // a service has no end to wait for, however often it was restarted
+	case p.Ways == 0:
 		p.Ways = cluster.WaysOf(cluster.Evict)
 	}
 }
@@ -278,10 +278,9 @@ func inMotion(nodes []cluster.Node) map[string]bool {
 	return moving
 }
 
-// leaver returns what is known about a pod that must leave its node. A Migration restarts a pod
-// that must not be moved with its state.
+// leaver returns what is known about a pod that must leave its node.
 func leaver(now time.Time, p *cluster.Pod, moving bool) drain.Leaver {
-	l := drain.Leaver{Ways: p.Ways, Restart: true, Moving: moving}
+	l := drain.Leaver{Ways: p.Ways, Moving: moving}
 	if p.Fixed {
 		l.Ways = 0
 	}
@@ -397,7 +396,7 @@ func (f *fleet) ask(now time.Time, s *cluster.State, nodes []string) []cluster.T
 			switch step.Do {
 			case drain.Migrate:
 				method = cluster.Migrate
-			case drain.Restart, drain.Evict:
+			case drain.Evict:
 			case drain.Stay, drain.GiveUp:
 				continue
 			}

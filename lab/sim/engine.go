@@ -93,7 +93,6 @@ type running struct {
 	moves      int
 	copied     *corev1.Pod // on the target during a migration
 	why        string      // reason for the migration
-	restarted  bool        // restarted on a machine chosen for it
 }
 
 // Run simulates the input to its end: until the horizon has passed and all schedulable batch work

@@ -50,7 +50,6 @@ const (
 	podMoved        factKind = "moved"
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
-	podRestarted    factKind = "restarted"
 )
 
 // Policy is a way to run a cluster: a scheduler and a controller of the machines.

@@ -191,11 +191,7 @@ func (e *engine) transfer(t cluster.Transfer) error {
 	if at < 0 || from.pods[at].to != nil || !to.fits(from.pods[at]) || t.Method == cluster.Migrate && from.flavor.Arch != to.flavor.Arch {
 		return fmt.Errorf("%w: move pod %s from %s to %s", errPlan, t.Pod, t.From, t.To)
 	}
-	move := e.migrate
-	if t.Method == cluster.Evict {
-		move = e.restart
-	}
-	if err := move(from.pods[at], to, t.Reason); err != nil {
+	if err := e.move(from.pods[at], to, t); err != nil {
 		return err
 	}
 	e.result.SavedJoules += max(0, t.Joules)
@@ -203,33 +199,16 @@ func (e *engine) transfer(t cluster.Transfer) error {
 	return nil
 }
 
-// restart restarts a pod from its beginning on another machine. As in a Migration with restart, its
-// place is reserved before it is killed.
-func (e *engine) restart(r *running, to *machine, reason string) error {
-	lost := e.lose(r)
-	if err := e.leave(r); err != nil {
-		return fmt.Errorf("restart pod %s: %w", r.pod.Name, err)
+// move moves a pod with its state, or evicts it: then the scheduler places it, not necessarily where it was to go.
+func (e *engine) move(r *running, to *machine, t cluster.Transfer) error {
+	if t.Method == cluster.Migrate {
+		return e.migrate(r, to, t.Reason)
 	}
-	e.result.Evictions++
-	e.result.Restarts++
-	e.result.LostWork += lost
-	e.evicted[r.pod]++
-	placed := podObject(r.pod, e.now, e.evicted[r.pod])
-	placed.Spec.NodeName = to.name
-	if err := e.sched.AddPod(placed); err != nil {
-		return fmt.Errorf("restart pod %s on %s: %w", r.pod.Name, to.name, err)
+	from := r.on
+	if err := e.evict(r); err != nil {
+		return err
 	}
-	again := &running{pod: r.pod, object: placed, on: to, first: r.first, left: r.pod.Runtime, ends: r.ends, moves: r.moves + 1, restarted: true}
-	if r.pod.Class == class.Batch {
-		again.expected = e.now + slowed(runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime, to.flavor.Speed)
-	}
-	to.pods = append(to.pods, again)
-	e.take(to, r.pod.Size)
-	e.result.BatchRunning += batchOne(r.pod)
-	e.place(again, to, "restarted from "+r.on.name+": "+reason)
-	e.endLater(again)
-	e.record(fact{what: podRestarted, pod: r.pod.Name, node: to.name})
-	return e.emptied(r.on)
+	return e.emptied(from)
 }
 
 // workDone returns the work of a batch pod since it last started or resumed.

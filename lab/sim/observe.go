@@ -108,15 +108,15 @@ func (e *engine) seenPod(r *running) cluster.Pod {
 	return p
 }
 
-// consent sets how a pod may be moved by its own declaration. A restarted pod is not restarted
-// again: each restart may pay by itself, but together they might keep the pod from finishing.
+// consent sets how a pod may be moved by its own declaration. A job that was evicted is not evicted
+// again: each restart may pay by itself, but together they might keep the job from finishing.
 func (e *engine) consent(r *running, p *cluster.Pod) {
 	switch {
 	case r.pod.Migration == scenario.MoveNever:
 		p.Fixed = true
 	case r.pod.Migration == scenario.MoveWithState:
 		p.Ways = cluster.WaysOf(cluster.Migrate)
-	case r.pod.Migration == scenario.MoveByRestart && r.restarted:
+	case r.pod.Migration == scenario.MoveByRestart && r.pod.Class == class.Batch && e.evicted[r.pod] > 0:
 		p.Ways = cluster.WaysOf(cluster.Wait)
 	case r.pod.Migration == scenario.MoveByRestart:
 		p.Ways = cluster.WaysOf(cluster.Evict)

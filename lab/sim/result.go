@@ -63,11 +63,10 @@ type Result struct {
 	// MachineSeconds is the total time for which machines were billed, before rounding to billing
 	// periods.
 	MachineSeconds float64
-	// Migrations and Evictions count moves. Restarts are the evictions after which the pod was
-	// restarted on a machine chosen for it. LostWork is the work lost by evictions, in time at
+	// Migrations and Evictions count moves. LostWork is the work lost by evictions, in time at
 	// speed 1, and Frozen the total time that migrations froze pods.
-	Migrations, Evictions, Restarts int
-	LostWork, Frozen                time.Duration
+	Migrations, Evictions int
+	LostWork, Frozen      time.Duration
 	// SavedJoules is what single moves were expected to save when they were decided, and
 	// AddedJoules what others were expected to cost.
 	SavedJoules, AddedJoules float64
@@ -142,7 +141,7 @@ func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcom
 			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineSeconds / 3600,
 		},
 		Moves: outcome.Moves{
-			Migrations: r.Migrations, Evictions: r.Evictions, Restarts: r.Restarts,
+			Migrations: r.Migrations, Evictions: r.Evictions,
 			LostWorkSeconds: r.LostWork.Seconds(), FrozenSeconds: r.Frozen.Seconds(), ExpectedSavedJoules: r.SavedJoules, ExpectedAddedJoules: r.AddedJoules,
 		},
 		Events:         r.Events,

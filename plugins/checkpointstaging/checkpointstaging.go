@@ -110,10 +110,6 @@ type state struct {
 	only string
 	// verdicts maps each capability annotation to the reason why a node with it is unsuitable; empty if it is suitable.
 	verdicts map[string]string
-	// anywhere reports that all nodes are suitable.
-	anywhere bool
-	// source is the UID of the old pod.
-	source types.UID
 	// held reports that PreBind has started; reserved reports that it found or made the pod's own reservation.
 	held, reserved bool
 	// outcome is how PreBind ended.
@@ -150,14 +146,7 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	if place.Refusal != "" {
 		return nil, refuse("the pod " + place.Refusal)
 	}
-	s := &state{
-		only: place.Node, anywhere: requirements.Backend == v1alpha1.BackendRestart && place.Node == "",
-		source: types.UID(m.Status.Plan.PodUID),
-	}
-	if !s.anywhere {
-		s.verdicts = p.verdicts(requirements, nodes)
-	}
-	cycle.Write(stateKey, s)
+	cycle.Write(stateKey, &state{only: place.Node, verdicts: p.verdicts(requirements, nodes)})
 	return nil, nil
 }
 
@@ -217,9 +206,6 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 		return unprepared(pod)
 	}
 	node := info.Node()
-	if s.anywhere {
-		return nil
-	}
 	if s.only != "" && s.only != node.Name {
 		return refuse("node(s) were not the one that receives the checkpoint")
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -52,7 +51,7 @@ func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *corev1.
 	}
 	s.held = true
 	h := &hold{plugin: p, pod: pod, held: stagingdecide.Held{Pod: subject(pod), Node: node, Since: p.clock.Now(), Timeout: p.timeout}}
-	outcome, err := h.run(ctx, s.source)
+	outcome, err := h.run(ctx)
 	s.reserved, s.outcome = h.held.Reserved, outcome
 	observeHold(outcome, err, p.clock.Since(h.held.Since))
 	switch {
@@ -77,10 +76,10 @@ type hold struct {
 	changed <-chan struct{}
 }
 
-// run carries out the decided steps until the pod can be bound or is rejected. source is the UID of the old pod. An
+// run carries out the decided steps until the pod can be bound or is rejected. An
 // error means that a step failed, or that the scheduler stops.
-func (h *hold) run(ctx context.Context, source types.UID) (stagingdecide.Next, error) {
-	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration, source)
+func (h *hold) run(ctx context.Context) (stagingdecide.Next, error) {
+	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration)
 	defer end()
 	h.changed = changed
 	m, err := h.live(ctx)
@@ -104,11 +103,9 @@ func (h *hold) run(ctx context.Context, source types.UID) (stagingdecide.Next, e
 
 // next returns the next step.
 func (h *hold) next(m *v1alpha1.Migration) stagingdecide.Next {
-	known := h.plugin.migrations
-	pod := known.pod(h.pod.Namespace, h.pod.Name, h.pod.UID)
+	pod := h.plugin.migrations.pod(h.pod.Namespace, h.pod.Name, h.pod.UID)
 	h.held.Deleted = pod == nil || pod.DeletionTimestamp != nil
 	if m != nil && m.Status.Plan != nil {
-		h.held.SourceGone = known.pod(h.pod.Namespace, m.Spec.PodName, types.UID(m.Status.Plan.PodUID)) == nil
 		h.held.Reserved = h.held.Reserved || h.held.Owns(m.Status.Reservation)
 	}
 	return h.held.Next(m, h.plugin.clock.Now())

@@ -25,8 +25,8 @@ import (
 
 // migrateFlags are the flags of `supercargo migrate`.
 type migrateFlags struct {
-	cluster            *command.ClusterFlags
-	to, method, output string
+	cluster    *command.ClusterFlags
+	to, output string
 
 	deadline time.Duration
 	dryRun   bool
@@ -41,9 +41,9 @@ func newMigrateCommand() *cobra.Command {
 		Short: "Migrate a running pod, with its state, to another node",
 		Long: `Create a Migration for a pod and wait until it has finished.
 
-The pod must allow it with the annotation supercargo.dev/migration: checkpoint (or restart, for
---method restart). With --dry-run, the command creates nothing: it prints whether the pod can be
-migrated, what prevents it and what would help, and what would change for the pod.
+The pod must allow it with the annotation supercargo.dev/migration: checkpoint. With --dry-run, the
+command creates nothing: it prints whether the pod can be migrated, what prevents it and what would
+help, and what would change for the pod.
 
 Ctrl-C stops waiting. The migration continues.`,
 		Example: `  # Check whether a pod can be migrated
@@ -69,14 +69,12 @@ Ctrl-C stops waiting. The migration continues.`,
 	f := cmd.Flags()
 	flags.cluster.AddTo(cmd, true)
 	f.StringVar(&flags.to, "to", "", "`node` to move it to (default: the scheduler chooses)")
-	f.StringVar(&flags.method, "method", "checkpoint", "checkpoint moves the pod with its state; restart starts it again on another node")
 	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "roll back if the new pod does not run after this time")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print whether the pod can be migrated, and what would change for it")
 	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has finished")
 	f.BoolVar(&flags.noWait, "no-wait", false, "return as soon as the Migration is created")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
-	command.Words{"checkpoint", "restart"}.Complete(cmd, "method")
 	flags.cluster.CompleteFlag(cmd, "to", command.Nodes)
 	return cmd
 }
@@ -84,16 +82,10 @@ Ctrl-C stops waiting. The migration continues.`,
 // running are the pods that can be migrated.
 var running = command.Objects{GroupVersionResource: command.Pods.GroupVersionResource, Namespaced: true, Fields: "status.phase=Running"}
 
-// methods are the values of --method.
-var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodCheckpoint, "restart": v1alpha1.MethodRestart}
-
 // check returns an error if a flag is invalid.
 func (f *migrateFlags) check() error {
 	if err := command.TableJSONOrYAML.Check("output", f.output); err != nil {
 		return err
-	}
-	if methods[strings.ToLower(f.method)] == "" {
-		return fmt.Errorf("--method %q: must be checkpoint or restart", f.method)
 	}
 	if f.deadline < 10*time.Second || f.deadline > 24*time.Hour {
 		return fmt.Errorf("--deadline %v: must be from 10s to 24h", f.deadline)
@@ -116,7 +108,7 @@ func runMigrate(ctx context.Context, name string, flags migrateFlags, stdout, st
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generateName(name)},
 		Spec: v1alpha1.MigrationSpec{
-			PodName: name, PodUID: string(pod.UID), TargetNode: flags.to, Method: methods[strings.ToLower(flags.method)],
+			PodName: name, PodUID: string(pod.UID), TargetNode: flags.to,
 			Deadline: metav1.Duration{Duration: flags.deadline},
 		},
 	}

@@ -90,8 +90,6 @@ type Source struct {
 	Step v1alpha1.SourceStep
 	// TargetReady: the target's agent listens. TargetStaged: it has all of the state.
 	TargetReady, TargetStaged bool
-	// Stateless: no state is taken; the container is restarted on the target.
-	Stateless bool
 	// Known: the ledger has an entry. The fields from here to Reached are from it.
 	Known bool
 	// Stage is how far the state is moved, and Fate what is decided about the container.
@@ -157,7 +155,7 @@ func (s Source) frozenHere() bool {
 // unsent reports whether no copy of the container can run: the target cannot have all of its
 // state, and the container is not to be killed.
 func (s Source) unsent() bool {
-	return s.Known && !s.Stateless && !s.Stage.MayRunElsewhere() && !s.TargetStaged && s.Fate != terms.Kill && !s.HandedOver
+	return s.Known && !s.Stage.MayRunElsewhere() && !s.TargetStaged && s.Fate != terms.Kill && !s.HandedOver
 }
 
 // expires reports whether the container has been frozen for as long as it may, or would be if
@@ -234,7 +232,7 @@ func (s Source) orphaned() SourceDecision {
 		return SourceDecision{} // hold: the controller removes one of the two pods
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // hold
-	case s.Fate == terms.Kill && s.Container == terms.Running && !s.Stateless:
+	case s.Fate == terms.Kill && s.Container == terms.Running:
 		return do(Kill)
 	case s.Stage != terms.Removed:
 		return do(Remove)
@@ -259,8 +257,6 @@ func (s Source) kill() SourceDecision {
 		return SourceDecision{} // the handover began, but Kill is not ordered yet
 	case s.Fate != terms.Kill && !s.gone():
 		return do(NoteKill)
-	case !s.gone() && s.Stateless:
-		return SourceDecision{} // the kubelet ends it, because its pod is deleted
 	case !s.gone():
 		return do(Kill)
 	case s.Step != v1alpha1.SourceKilled && s.Step != v1alpha1.SourceCleaned:
@@ -326,8 +322,6 @@ func (s Source) prepare() SourceDecision {
 
 func (s Source) freeze() SourceDecision {
 	switch {
-	case s.Stateless:
-		return SourceDecision{}
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: retry
 	case s.Container == terms.Gone:

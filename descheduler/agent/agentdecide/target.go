@@ -19,8 +19,6 @@ type Target struct {
 	Order v1alpha1.MigrationOrder
 	// Reserved: the room for the new pod is reserved on this node.
 	Reserved bool
-	// Stateless: nothing is staged; the container is restarted on the target.
-	Stateless bool
 	// SourceReady: the source's agent has reported its requirements and its certificate.
 	SourceReady bool
 	// Step is the last step that this agent reported; empty if it has not, or if the report is of
@@ -50,8 +48,6 @@ type TargetDecision struct {
 func ForTarget(t Target) TargetDecision {
 	over := !t.Exists || t.Ended || !t.Reserved || t.Order == v1alpha1.OrderThaw || t.Order == v1alpha1.OrderClean
 	switch {
-	case t.Stateless && !t.Known:
-		return TargetDecision{}
 	case over:
 		return t.clean()
 	case t.Busy != Nothing, t.Step == v1alpha1.TargetFailed:

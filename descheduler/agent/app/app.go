@@ -21,7 +21,6 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/detect"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
-	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/energy/probe/governor"
 	"supercargo.dev/supercargo/internal/movable/capability"
@@ -197,8 +196,8 @@ func (n *node) close() {
 }
 
 // backends returns the node's back-ends.
-func (n *node) backends(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend {
-	all := map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendRestart: restart.New(pods)}
+func (n *node) backends() map[v1alpha1.MigrationBackend]checkpoint.Backend {
+	all := map[v1alpha1.MigrationBackend]checkpoint.Backend{}
 	if n.containerd != nil {
 		all[v1alpha1.BackendContainerd] = checkpoint.Backend{Source: n.containerd, Target: n.containerd}
 	}
@@ -219,12 +218,12 @@ func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
 	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: detect.Release(kernel), CRIU: criu}, err
 }
 
-// capability returns the value of the node's annotation. A node whose CRIU does not work only has
-// back-end Restart. A CRIU that was interrupted, for instance together with the agent, tells
+// capability returns the value of the node's annotation. A node whose CRIU does not work has
+// no back-end. A CRIU that was interrupted, for instance together with the agent, tells
 // nothing about the node: that is an error, and the annotation does not change.
 func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
 	can := capability.Node{
-		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}, Arch: runtime.GOARCH,
+		Arch:   runtime.GOARCH,
 		Kernel: node.Status.NodeInfo.KernelVersion, Runtime: node.Status.NodeInfo.ContainerRuntimeVersion,
 	}
 	var err error

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
-	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -60,7 +61,6 @@ type Backend struct {
 	dir   string
 	clock clock.Clock
 	pods  checkpoint.PodReader
-	alive restart.Source
 }
 
 var (
@@ -84,7 +84,7 @@ func New(model Model, dir string, c clock.Clock, pods checkpoint.PodReader) (*Ba
 			return nil, fmt.Errorf("create the folder of the simulation: %w", err)
 		}
 	}
-	return &Backend{model: model, dir: dir, clock: c, pods: pods, alive: restart.Source{Pods: pods}}, nil
+	return &Backend{model: model, dir: dir, clock: c, pods: pods}, nil
 }
 
 // Inspect models the memory usage from the container's request.
@@ -113,10 +113,29 @@ func (b *Backend) memory(pod *corev1.Pod, container string) int64 {
 	return int64(float64(asked) * b.model.MemoryFactor)
 }
 
+// stateInStatus returns the state that the pod's status says: Running or Gone.
+func (b *Backend) stateInStatus(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
+	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != c.PodUID:
+		return checkpoint.Gone, nil
+	case err != nil:
+		return checkpoint.Unknown, fmt.Errorf("get pod %s/%s: %w", c.Namespace, c.Pod, err)
+	case class.Ended(pod):
+		return checkpoint.Gone, nil
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == c.Name && status.State.Terminated != nil {
+			return checkpoint.Gone, nil
+		}
+	}
+	return checkpoint.Running, nil
+}
+
 // State returns what was done here, and otherwise what the pod's status says. The former is known
 // without the API server, as with a real runtime.
 func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
-	state, unread := b.alive.State(ctx, c)
+	state, unread := b.stateInStatus(ctx, c)
 	if unread == nil && state == checkpoint.Gone {
 		return state, nil
 	}

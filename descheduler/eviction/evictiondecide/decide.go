@@ -292,7 +292,7 @@ func (c Config) start(o Observation, number int, now time.Time) Answer {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: attempts.Name(attempts.Eviction, pod.UID, number)},
 		Spec: v1alpha1.MigrationSpec{
-			PodName: pod.Name, PodUID: string(pod.UID), Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: c.Deadline},
+			PodName: pod.Name, PodUID: string(pod.UID), Deadline: metav1.Duration{Duration: c.Deadline},
 		},
 	}
 	a := refuse(Started, fmt.Sprintf("%s: Migration %s moves pod %s to another node", Evacuation, m.Name, pod.Name))

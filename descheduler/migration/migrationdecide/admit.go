@@ -58,17 +58,9 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 		return movable.Input{}, []movable.Refusal{{Reason: v1alpha1.MigrationReasonPodReplaced, Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
-		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,
+		Pod: o.Source, TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,
 		Services: o.Services, Claims: o.Claims, Nodes: o.Nodes,
 	}, nil
-}
-
-// Method returns the method of a spec, or the default.
-func Method(spec *v1alpha1.MigrationSpec) v1alpha1.MigrationMethod {
-	if spec.Method == "" {
-		return v1alpha1.MethodCheckpoint
-	}
-	return spec.Method
 }
 
 // deadline returns the deadline of a spec, or the default for a spec that was created without the

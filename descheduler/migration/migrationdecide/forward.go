@@ -21,8 +21,8 @@ func (c Config) forward(o Observation, now time.Time) Step {
 	if m.DeletionTimestamp != nil {
 		return goBack(o, fault{v1alpha1.MigrationReasonCancelled, "the Migration was deleted"}, now)
 	}
-	if c.readyToHandOver(o) {
-		return claimAndHandOver(o, now)
+	if readyToHandOver(o) {
+		return startHandOver(o, now)
 	}
 	if f := faultOf(o, now); f != nil {
 		return goBack(o, *f, now)
@@ -75,9 +75,6 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonScheduling, "no node is reserved yet for pod "+plan.RestoredPod+"; if the scheduler finds none, the Events of the pod have the reason", now)
 		return s.writeOr(m, "wait for the scheduler to reserve room", until)
 	}
-	if plan.Backend == v1alpha1.BackendRestart {
-		return s.writeOr(m, "wait", until) // readyToHandOver decides the rest
-	}
 	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
 		s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonPreparingTarget, "waiting for the agent of node "+reservation.Node+" to prepare the restore", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
@@ -107,19 +104,12 @@ func staged(o Observation) bool {
 	return r != nil && t != nil && t.Node == r.Node && t.Step == v1alpha1.TargetStaged
 }
 
-// readyToHandOver reports whether the new pod can take the old one's place: it runs or, for a
-// restart, its room is reserved. If the kubelet has restarted the old container, a fresh copy
-// runs, and the new pod must go.
-func (c Config) readyToHandOver(o Observation) bool {
+// readyToHandOver reports whether the new pod can take the old one's place: it runs. If the kubelet
+// has restarted the old container, a fresh copy runs, and the new pod must go.
+func readyToHandOver(o Observation) bool {
 	m, r := o.Migration, o.restored()
 	if r == nil || r.DeletionTimestamp != nil || replaced(o) || o.sourceRestarted() {
 		return false
-	}
-	if m.Status.Plan.Backend == v1alpha1.BackendRestart {
-		reservation := m.Status.Reservation
-		return m.Status.Source != nil && m.Status.Source.Step == v1alpha1.SourcePrepared && r.Spec.NodeName == "" && r.Status.Phase == corev1.PodPending &&
-			reservation != nil && reservation.PodUID == string(r.UID) && o.faultOfNode(reservation.Node) == nil && o.faultOfSource() == nil &&
-			c.fullTarget(o.Others, reservation.Node) == ""
 	}
 	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan) && !o.abandoned()
 }
@@ -180,38 +170,12 @@ func replaced(o Observation) bool {
 	return o.Migration.Status.Plan.Owner != nil && dead(o.Source)
 }
 
-// claimAndHandOver starts the handover. A pod to restart has run until now, and is first claimed
-// from its budgets.
-func claimAndHandOver(o Observation, now time.Time) Step {
-	m := o.Migration
-	if m.Status.Plan.Backend != v1alpha1.BackendRestart {
-		return startHandOver(o, now)
-	}
-	step, why := claim(o, now)
-	switch {
-	case step != nil:
-		return *step
-	case why == "":
-		return startHandOver(o, now)
-	}
-	if f := faultOf(o, now); f != nil {
-		return goBack(o, *f, now)
-	}
-	s := copyStatus(m)
-	s.set(v1alpha1.MigrationReserved, no, v1alpha1.MigrationReasonOverBudget, why, now)
-	return s.writeOr(m, "wait: "+why, earlier(reserveBy(m.Status.Plan), now.Add(budgetPatience)))
-}
-
 // startHandOver records that there is no way back, before the first write of the handover.
 func startHandOver(o Observation, now time.Time) Step {
 	s := copyStatus(o.Migration)
 	s.setProgress(o, now)
 	s.endHold(o, now)
-	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
-		s.set(v1alpha1.MigrationReserved, yes, v1alpha1.MigrationReasonReserved, "node "+s.Reservation.Node+" has room", now)
-	} else {
-		s.setVerified(o, now)
-	}
+	s.setVerified(o, now)
 	s.Phase, s.Commit = v1alpha1.MigrationHandingOver, v1alpha1.CommitHandedOver
 	s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonInProgress, "the new pod is replacing the old one; this cannot be rolled back", now)
 	return s.write("the new pod can take over")

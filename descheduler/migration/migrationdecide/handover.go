@@ -32,9 +32,8 @@ const GraceOfSource = 10 * time.Minute
 // For a bare pod the order is that of a Job, so that the old pod itself shows that it must go if
 // the Migration is lost between the two writes.
 //
-// A pod to restart is not frozen, and may end as soon as it is deleted. So it first loses the
-// finalizer with which its Job counts how pods end. The same holds for a pod whose kubelet has
-// restarted its container.
+// A pod whose kubelet has restarted its container is not frozen, and may end as soon as it is
+// deleted. So it first loses the finalizer with which its Job counts how pods end.
 func (c Config) handOver(o Observation, now time.Time) Step {
 	m := o.Migration
 	if cleaning(m) {
@@ -56,10 +55,6 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	if !dead(o.Source) && hasLongGrace(o.Source) {
 		return Step{Do: DeletePod, Why: "the old container is dead: the old pod needs only its own grace period", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
 	}
-	if r := o.restored(); r != nil && r.DeletionTimestamp == nil && r.Spec.NodeName == "" && now.Before(m.Status.Plan.DeadlineAt.Time) {
-		s.set(v1alpha1.MigrationHandedOver, no, v1alpha1.MigrationReasonScheduling, "the old container is dead, and the new pod is waiting to be bound", now)
-		return s.writeOr(m, "wait until the new pod is bound", m.Status.Plan.DeadlineAt.Time)
-	}
 	reason, message := v1alpha1.MigrationReasonTakenOver, "pod "+m.Status.Plan.RestoredPod+" has replaced the old one"
 	if o.restored() == nil {
 		reason, message = v1alpha1.MigrationReasonNewPodGone, "the new pod took over, and has been deleted since"
@@ -78,10 +73,7 @@ func takeOver(o Observation) *Step {
 	if ownedByReplicaSet(plan.Owner) {
 		return takeOverInReplicaSet(o)
 	}
-	runs := o.sourceRuns()
-	if plan.Owner == nil && plan.Backend == v1alpha1.BackendRestart && restored != nil && !podedit.HasTakenOver(restored) {
-		return patchTakeOver(restored, plan)
-	}
+	runs := o.sourceRestarted() // then the old container is not frozen
 	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
 		return &Step{Do: PatchPod, Why: "the Job must not count the end of the old pod", Pod: podedit.WithoutJobTracking(source)}
 	}
@@ -124,17 +116,11 @@ func deleteSource(o Observation) *Step {
 	case source == nil:
 		return nil
 	case source.DeletionTimestamp == nil:
-		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: graceOf(o.Migration, source, o.sourceRuns())}
+		return &Step{Do: DeletePod, Why: "the new pod has replaced the old one", Pod: source, GraceSeconds: graceOf(o.Migration, source, o.sourceRestarted())}
 	case o.sourceRestarted() && !dead(source) && hasLongGrace(source):
 		return &Step{Do: DeletePod, Why: "the old container was restarted: the pod gets its own grace period", Pod: source, GraceSeconds: ownGrace(source)}
 	}
 	return nil
-}
-
-// sourceRuns reports whether the old container is not frozen during the handover: for a restart,
-// or because its kubelet has restarted it.
-func (o *Observation) sourceRuns() bool {
-	return o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart || o.sourceRestarted()
 }
 
 // patchTakeOver lets the new pod take over. This controller wrote the note of its labels; if

@@ -15,7 +15,7 @@ import (
 // the beginning.
 func (o *Observation) newPodRan() bool {
 	m, r := o.Migration, o.restored()
-	if r == nil || m.Status.Plan.Backend == v1alpha1.BackendRestart || m.Status.Order != v1alpha1.OrderFreeze || m.Status.Target == nil {
+	if r == nil || m.Status.Order != v1alpha1.OrderFreeze || m.Status.Target == nil {
 		return false
 	}
 	s := containerStatus(r, m.Status.Plan.Container)

@@ -182,15 +182,9 @@ func (s *status) setCleanedUp(o Observation, now time.Time) {
 // summary describes a success in one line.
 func (s *status) summary(o Observation) string {
 	m := s.measured()
-	if o.Restored != nil && o.Restored.Spec.NodeName == "" {
-		return fmt.Sprintf("pod %s has taken over, and is not bound to a node yet", s.Plan.RestoredPod)
-	}
 	node := ""
 	if s.Reservation != nil {
 		node = " on node " + s.Reservation.Node
-	}
-	if s.Plan.Backend == v1alpha1.BackendRestart {
-		return fmt.Sprintf("pod %s%s has taken over, restarted", s.Plan.RestoredPod, node)
 	}
 	return fmt.Sprintf("pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)",
 		s.Plan.RestoredPod, node, orZero(m.FrozenSeconds), orZero(m.DumpSeconds), orZero(m.ShipSeconds), orZero(m.RestoreSeconds), m.CheckpointBytes)

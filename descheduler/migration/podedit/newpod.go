@@ -68,22 +68,16 @@ func NewPod(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.
 	if rest := restOf(source, plan); rest > 0 {
 		p.Annotations[v1alpha1.AnnotationRuntime] = rest.String()
 	}
-	delete(p.Annotations, v1alpha1.AnnotationCommand)
-	if plan.Backend != v1alpha1.BackendRestart {
-		if p.Annotations[v1alpha1.AnnotationCommand], err = encodeCommand(source); err != nil {
-			return nil, fmt.Errorf("encode the command of pod %s/%s: %w", source.Namespace, source.Name, err)
-		}
+	if p.Annotations[v1alpha1.AnnotationCommand], err = encodeCommand(source); err != nil {
+		return nil, fmt.Errorf("encode the command of pod %s/%s: %w", source.Namespace, source.Name, err)
 	}
 	setSpec(&p.Spec, m, plan, source)
 	return p, nil
 }
 
-// restOf returns how long the new pod is expected to run if it continues with the state of the old one; 0 if unknown or
-// if it starts again. The old pod runs until it is frozen, so the value is slightly too long.
+// restOf returns how long the new pod is expected to run; 0 if unknown. The old pod runs until it is frozen, so the
+// value is slightly too long.
 func restOf(source *corev1.Pod, plan *v1alpha1.MigrationPlan) time.Duration {
-	if plan.Backend == v1alpha1.BackendRestart {
-		return 0
-	}
 	ends, known := runtimes.Written(source)
 	if declared, is, _ := runtimes.Declared(source); !known && is && source.Status.StartTime != nil {
 		ends, known = source.Status.StartTime.Add(declared), true
@@ -104,12 +98,6 @@ func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.Migrati
 		spec.ActiveDeadlineSeconds = new(max(1, *limit-max(0, ran)))
 	}
 	c := &spec.Containers[0]
-	if plan.Backend == v1alpha1.BackendRestart {
-		if was, ok := commandOf(source); ok {
-			c.Command, c.Args, c.ImagePullPolicy = was.Command, was.Args, corev1.PullIfNotPresent
-		}
-		return
-	}
 	// A restored container that ends is not started again, by no policy or rule: a checkpoint is restored once.
 	spec.RestartPolicy, c.RestartPolicy, c.RestartPolicyRules = corev1.RestartPolicyNever, nil, nil
 	spec.InitContainers = nil

@@ -56,8 +56,7 @@ type Node struct {
 
 // Requirements are what a node must have to restore a container. A zero field requires nothing.
 type Requirements struct {
-	// Backend is how the state was taken. The node's agent must support it too. For [v1alpha1.BackendRestart] all other
-	// fields are empty because no state moves.
+	// Backend is how the state was taken. The node's agent must support it too.
 	Backend v1alpha1.MigrationBackend
 	// Arch is the architecture.
 	Arch string

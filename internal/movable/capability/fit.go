@@ -17,13 +17,7 @@ const maxNamed = 3
 // Fits returns nil if the node can restore the container. Otherwise it returns the reason, worded to follow "the node".
 // Both values must come from the parse functions of this package or have sorted lists. Fits does not allocate if the
 // node fits.
-//
-// A container that is started again ([v1alpha1.BackendRestart]) can go to any node, including one without an agent, of
-// which nothing is known.
 func (r Requirements) Fits(n Node) error {
-	if r.Backend == v1alpha1.BackendRestart {
-		return nil
-	}
 	if _, ok := slices.BinarySearch(n.Backends, r.Backend); !ok {
 		return fmt.Errorf("does not support back-end %s (its agent supports %s)", r.Backend, orNone(n.Backends))
 	}

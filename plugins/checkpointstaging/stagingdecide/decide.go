@@ -36,8 +36,7 @@ type Placement struct {
 // Place returns where the new pod of a migration may be placed. m is nil if there is no such Migration.
 //
 // Until the order to freeze is given, the scheduler may choose any node, repeatedly. From then on the checkpoint is
-// being transferred to the reserved node, and only that node is suitable. A pod that is restarted has no checkpoint, so
-// it may always go to any node.
+// being transferred to the reserved node, and only that node is suitable.
 func Place(m *v1alpha1.Migration, pod Pod, now time.Time) Placement {
 	if refusal := refused(m, pod, now); refusal != "" {
 		return Placement{Refusal: refusal}
@@ -96,15 +95,10 @@ func ended(m *v1alpha1.Migration) (reason, why string) {
 // because the controller rolls back for it.
 func targetFailed(m *v1alpha1.Migration) string {
 	t := m.Status.Target
-	if t == nil || t.Step != v1alpha1.TargetFailed || restarts(m) {
+	if t == nil || t.Step != v1alpha1.TargetFailed {
 		return ""
 	}
 	return fmt.Sprintf("cannot be restored on node %s: %s: %s", t.Node, t.Reason, t.Message)
-}
-
-// restarts reports whether the container is restarted without a checkpoint.
-func restarts(m *v1alpha1.Migration) bool {
-	return m.Status.Plan.Backend == v1alpha1.BackendRestart
 }
 
 // beforeKill reports whether the migration can still be rolled back. The deadline applies only until then.
@@ -114,7 +108,7 @@ func beforeKill(m *v1alpha1.Migration) bool {
 
 // underWay reports whether the checkpoint is bound to the reserved node.
 func underWay(m *v1alpha1.Migration) bool {
-	return !restarts(m) && (m.Status.Order == v1alpha1.OrderFreeze || m.Status.Order == v1alpha1.OrderKill)
+	return m.Status.Order == v1alpha1.OrderFreeze || m.Status.Order == v1alpha1.OrderKill
 }
 
 // Held is a pod that has a node but is not bound yet.
@@ -130,8 +124,6 @@ type Held struct {
 	Reserved bool
 	// Deleted reports that the pod has been deleted.
 	Deleted bool
-	// SourceGone reports that the old pod, and so certainly its process, no longer exists.
-	SourceGone bool
 }
 
 // Step is the next step for a held pod.
@@ -217,26 +209,18 @@ func holder(r *v1alpha1.MigrationReservation) string {
 	return fmt.Sprintf("it now belongs to pod UID %s on node %s", r.PodUID, r.Node)
 }
 
-// ready reports whether the pod can start on its node: its checkpoint is staged or, for a restart, the old container is
-// dead.
+// ready reports whether the pod can start on its node: its checkpoint is staged.
 func (h Held) ready(m *v1alpha1.Migration) bool {
-	if restarts(m) {
-		s := m.Status.Source
-		killed := s != nil && (s.Step == v1alpha1.SourceKilled || s.Step == v1alpha1.SourceCleaned)
-		return m.Status.Order == v1alpha1.OrderKill && (killed || h.SourceGone)
-	}
 	t := m.Status.Target
 	return underWay(m) && t != nil && t.Node == h.Node && t.Step == v1alpha1.TargetStaged
 }
 
 // limit returns until when the pod is held, and the message after that. Before the freeze, that is the timeout or the
-// deadline, whichever comes first. A checkpoint that is being transferred has until the deadline. A restart whose old
-// container is being killed cannot be rolled back and so has no deadline, but after the timeout another node may suit
-// it better.
+// deadline, whichever comes first. A checkpoint that is being transferred has until the deadline.
 func (h Held) limit(m *v1alpha1.Migration) (time.Time, string) {
 	timeout := h.Since.Add(h.Timeout)
 	deadline := m.Status.Plan.DeadlineAt
-	if restarts(m) && !beforeKill(m) || !underWay(m) && timeout.Before(deadline.Time) {
+	if !underWay(m) && timeout.Before(deadline.Time) {
 		return timeout, fmt.Sprintf("was held on node %s for %v without progress of its migration; see the reports of the two nodes in the status of the Migration", h.Node, h.Timeout)
 	}
 	return deadline.Time, pastDeadline(deadline)
