@@ -513,9 +513,6 @@ const (
 	// MigrationReasonScaledDown means that the ReplicaSet is scaled to 0.
 	// +condition=Eligible=False
 	MigrationReasonScaledDown = "ScaledDown"
-	// MigrationReasonReplacedOnEviction means that the ReplicaSet replaces the pod itself.
-	// +condition=Eligible=False
-	MigrationReasonReplacedOnEviction = "ReplacedOnEviction"
 	// MigrationReasonSelectorUnsupported means that the ReplicaSet would adopt the new pod too early.
 	// +condition=Eligible=False
 	MigrationReasonSelectorUnsupported = "SelectorUnsupported"

@@ -22,7 +22,7 @@ import (
 )
 
 // able is the report of the agents of nodes that can move pods.
-var able = capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}.Encode()
+var able = capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}.Encode()
 
 // testJob owns the pods that testPod makes with a length.
 func testJob() *batchv1.Job {

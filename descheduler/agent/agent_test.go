@@ -114,7 +114,7 @@ func TestAnAgentThatCannotListenSaysSo(t *testing.T) {
 func TestAConfigurationIsCheckedAndCompleted(t *testing.T) {
 	good := Config{
 		Client: &rest.Config{}, Node: "n", StateDir: t.TempDir(), WorkDir: filepath.Join(t.TempDir(), "work"),
-		Backends:   func(checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend { return nil },
+		Backends:   func() map[v1alpha1.MigrationBackend]checkpoint.Backend { return nil },
 		Capability: func(context.Context, *corev1.Node) (capability.Node, error) { return capability.Node{}, nil },
 	}
 	simulation := good

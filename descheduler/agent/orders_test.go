@@ -104,23 +104,6 @@ func freezeUntil(t *testing.T, m *moving, entered <-chan struct{}) {
 	m.until(t, entered)
 }
 
-func TestARestartNeedsNoState(t *testing.T) {
-	c := newCluster(t, nil)
-	m := c.move(t, func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendRestart })
-	m.carryOut(v1alpha1.OrderPrepare)
-	m.wantSteps(v1alpha1.SourcePrepared, "")
-	if s := m.migration().Status.Source; s.Certificate != "" {
-		t.Error("a certificate is made for a state that is not sent")
-	}
-	m.carryOut(v1alpha1.OrderKill)
-	m.wantContainer(checkpoint.Running) // its kubelet ends it
-	testapi.Delete(t, c.api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: m.key.Name}})
-	c.settled(t)
-	m.wantSteps(v1alpha1.SourceKilled, "")
-	m.carryOut(v1alpha1.OrderClean)
-	m.wantNothingLeft()
-}
-
 // TestAnAgentThatMissedKillKillsOnClean, since the new pod has taken the place of the old one.
 func TestAnAgentThatMissedKillKillsOnClean(t *testing.T) {
 	for name, commit := range map[string]v1alpha1.MigrationCommit{

@@ -34,7 +34,6 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent/agentdecide"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
-	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/internal/movable/capability"
@@ -253,14 +252,14 @@ func (c *cluster) node(t *testing.T, name string, change func(*Config)) *node {
 		Capability: func(context.Context, *corev1.Node) (capability.Node, error) {
 			return capability.Node{Restore: true}, nil
 		},
-		Backends: func(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend {
-			b, err := simulated.New(simulated.Model{MemoryFactor: 1}, filepath.Join(n.config.StateDir, "simulated"), c.clock, pods)
+		Backends: func() map[v1alpha1.MigrationBackend]checkpoint.Backend {
+			b, err := simulated.New(simulated.Model{MemoryFactor: 1}, filepath.Join(n.config.StateDir, "simulated"), c.clock, n.pod)
 			if err != nil {
 				t.Fatal(err)
 			}
 			n.backend.Backend = b
 			both := checkpoint.Backend{Source: n.backend, Target: n.backend}
-			return map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendSimulated: both, v1alpha1.BackendContainerd: both, v1alpha1.BackendRestart: restart.New(pods)}
+			return map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendSimulated: both, v1alpha1.BackendContainerd: both}
 		},
 	}
 	if change != nil {

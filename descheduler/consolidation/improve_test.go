@@ -49,14 +49,14 @@ func saving(mode Mode) func(*Config) {
 	return func(c *Config) { c.Mode, c.Energy.Mode, c.Energy.Weight = Off, mode, 1 }
 }
 
-// goes returns the targets and methods of Migrations, by pod.
+// goes returns the targets of Migrations, by pod.
 func (p *play) goes() map[string]string {
 	p.t.Helper()
 	var list v1alpha1.MigrationList
 	testapi.List(p.t, p.client, &list)
 	all := map[string]string{}
 	for _, m := range list.Items {
-		all[m.Spec.PodName] = m.Spec.TargetNode + " " + string(m.Spec.Method)
+		all[m.Spec.PodName] = m.Spec.TargetNode
 	}
 	return all
 }
@@ -64,10 +64,6 @@ func (p *play) goes() map[string]string {
 func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergy(t *testing.T) {
 	wants := func(h string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationEnergyWeight] = h }
-	}
-	restart := func(p *corev1.Pod) {
-		p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-		p.Annotations[v1alpha1.AnnotationRuntime] = "100h"
 	}
 	green := func(objects []client.Object) []client.Object {
 		objects[0].SetAnnotations(map[string]string{v1alpha1.AnnotationEnergyWeight: "0"})
@@ -79,12 +75,11 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergy(t *testing.T) {
 		change  func(*Config)
 		want    map[string]string
 	}{
-		{"its state goes with it", mixed(), saving(Act), map[string]string{"p": "b Checkpoint"}},
-		{"nodes are emptied as well", mixed(), func(c *Config) { c.Energy.Mode, c.Energy.Weight = Act, 1 }, map[string]string{"p": "b Checkpoint"}},
-		{"it may start again", mixed(restart), saving(Act), map[string]string{"p": "b Restart"}},
+		{"its state goes with it", mixed(), saving(Act), map[string]string{"p": "b"}},
+		{"nodes are emptied as well", mixed(), func(c *Config) { c.Energy.Mode, c.Energy.Weight = Act, 1 }, map[string]string{"p": "b"}},
 		{"its owner wants speed", mixed(wants("0")), saving(Act), map[string]string{}},
 		{"its namespace wants speed", green(mixed()), saving(Act), map[string]string{}},
-		{"its wish counts more than its namespace's", green(mixed(wants("1"))), saving(Act), map[string]string{"p": "b Checkpoint"}},
+		{"its wish counts more than its namespace's", green(mixed(wants("1"))), saving(Act), map[string]string{"p": "b"}},
 		{"it has not been there for long", mixed(func(p *corev1.Pod) { p.Status.StartTime = new(metav1.NewTime(noon)) }), func(c *Config) {
 			saving(Act)(c)
 			c.Residence = time.Hour
@@ -144,8 +139,42 @@ func TestPodsThatOthersMoveCountForTheBudget(t *testing.T) {
 	}, append(mixed(), other)...)
 	p.mover.Profiles = true
 	p.run(3 * time.Minute)
-	if diff := cmp.Diff(map[string]string{"q": " "}, p.goes()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"q": ""}, p.goes()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOnlyPodsThatAskToBeStartedAgainAreEvictedOneByOne: others are evicted only when their node is drained.
+func TestOnlyPodsThatAskToBeStartedAgainAreEvictedOneByOne(t *testing.T) {
+	annotated := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Annotations = map[string]string{key: value, v1alpha1.AnnotationRuntime: "100h"}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*corev1.Pod)
+		evicted bool
+	}{
+		"it asks to be started again":  {annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart), true},
+		"it only says that it is safe": {annotated("cluster-autoscaler.kubernetes.io/safe-to-evict", "true"), false},
+		"it is to keep its state":      {annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t, func(c *Config) {
+				saving(Act)(c)
+				c.BillingPeriod = 100 * time.Hour
+			}, mixed(tc.change)...)
+			p.mover.Profiles = true
+			p.run(3 * time.Minute)
+			var pods corev1.PodList
+			testapi.List(t, p.client, &pods)
+			if evicted := len(pods.Items) == 0; evicted != tc.evicted {
+				t.Errorf("evicted: %t, want %t; it says\n%s", evicted, tc.evicted, p.said())
+			}
+			if says := p.said(); tc.evicted != strings.Contains(says, "evicted, because node b suits it better") {
+				t.Errorf("it says\n%s", says)
+			}
+		})
 	}
 }
 

@@ -88,9 +88,13 @@ func TestEachSentenceOfConsolidationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *tes
 		}, zoned(), func(*play) { testfile.Write(t, path, "time,zone,grams_per_kwh\n"+row) })
 	}
 	better := scene(3*time.Minute, saving(Observe), mixed())
+	again := scene(3*time.Minute, saving(Act), mixed(func(p *corev1.Pod) {
+		p.Annotations[v1alpha1.AnnotationMigration], p.Annotations[v1alpha1.AnnotationRuntime] = v1alpha1.MigrationRestart, "100h"
+	}))
 
 	sentences.Check(t, []string{"round.go", "improve.go", "observe.go", "report.go", "tariff.go", "mover.go"}, []sentences.Case{
 		{"to be drained: %s", drains, late(time.Hour)},
+		{"evicted, because node %s suits it better: %s", again, better},
 		{"node %s is uncordoned: %s", stopped, drains},
 		{"--consolidation is not Act", stopped, paused},
 		{" is pending, and the node has room for it", waiting("1"), waiting("16")},

@@ -34,7 +34,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 	row := func(after time.Duration, zone, grams string) string {
 		return fmt.Sprintf("%s,%s,%s\n", noon.Add(after).Format(time.RFC3339), zone, grams)
 	}
-	moves, stays := map[string]string{"p": "b Checkpoint"}, map[string]string{}
+	moves, stays := map[string]string{"p": "b"}, map[string]string{}
 	tests := []struct {
 		name, text string
 		want       map[string]string

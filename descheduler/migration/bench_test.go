@@ -184,7 +184,7 @@ func finished(phase v1alpha1.MigrationPhase, at time.Time) func(*v1alpha1.Migrat
 func waitingMove(change ...func(*v1alpha1.Migration)) *v1alpha1.Migration {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "12345678-9abc", CreationTimestamp: metav1.NewTime(now)},
-		Spec:       v1alpha1.MigrationSpec{PodName: oldName, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
+		Spec:       v1alpha1.MigrationSpec{PodName: oldName, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	for _, c := range change {
 		c(m)
@@ -196,7 +196,7 @@ func withFinalizer(m *v1alpha1.Migration) { m.Finalizers = []string{v1alpha1.Fin
 
 // plan returns the plan of Migration move.
 func plan(pod *corev1.Pod) *v1alpha1.MigrationPlan {
-	in := movable.Input{Pod: pod, Method: v1alpha1.MethodCheckpoint}
+	in := movable.Input{Pod: pod}
 	return podedit.NewPlan(in, movable.Verdict{Backend: v1alpha1.BackendContainerd}, "12345678-9abc", now, 5*time.Minute)
 }
 

@@ -23,7 +23,6 @@ var lasting = map[string]bool{
 	v1alpha1.MigrationReasonJobSuspended:                    true,
 	v1alpha1.MigrationReasonPodReplacementPolicyUnsupported: true,
 	v1alpha1.MigrationReasonScaledDown:                      true,
-	v1alpha1.MigrationReasonReplacedOnEviction:              true,
 	v1alpha1.MigrationReasonSelectorUnsupported:             true,
 	v1alpha1.MigrationReasonMultipleContainers:              true,
 	v1alpha1.MigrationReasonDevicesUnsupported:              true,

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // A frozen container answers no probe, so its kubelet kills it. No container may be frozen for longer than its probes
@@ -53,10 +51,6 @@ func TestAPodWhoseProbesKillAFrozenContainerIsRefused(t *testing.T) {
 			got := Check(in).Refusals
 			if Reason(got) != tc.reason || !strings.Contains(Message(got), tc.says) {
 				t.Errorf("refused for %q: %s; want %q, which says %q", Reason(got), Message(got), tc.reason, tc.says)
-			}
-			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
-			if got = Check(in).Refusals; len(got) > 0 {
-				t.Errorf("method Restart freezes nothing, and is refused: %s", Message(got))
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func movableInput() Input {
 	pod := fixtures.MovablePod("work", "a")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
 	return Input{
-		Pod: pod, Method: v1alpha1.MethodCheckpoint, Claims: map[string]*corev1.PersistentVolumeClaim{},
+		Pod: pod, Claims: map[string]*corev1.PersistentVolumeClaim{},
 		Nodes: map[string]*corev1.Node{"a": fixtures.AbleNode("a"), "b": fixtures.AbleNode("b")},
 	}
 }
@@ -82,10 +82,6 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "OwnerUnsupported", "is gone"},
 		{"a ReplicaSet that goes", func(in *Input) { ofReplicaSet(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "is being deleted"},
 		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "scaled to 0"},
-		{"a ReplicaSet whose pods start again", func(in *Input) {
-			ofReplicaSet(in)
-			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
-		}, "ReplacedOnEviction", "evict the pod"},
 		{"a ReplicaSet that takes what has no label", func(in *Input) {
 			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
 				set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
@@ -116,8 +112,8 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		}, "", ""},
 
 		{"not opted in", func(in *Input) { in.Pod.Annotations = nil }, "NotOptedIn", `needs "checkpoint"`},
-		{"opted in for a restart", func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigration] = "restart" }, "NotOptedIn", `"restart", and method Checkpoint needs "checkpoint"`},
-		{"opted in for its state, to be restarted", func(in *Input) { in.Method = v1alpha1.MethodRestart }, "NotOptedIn", `needs "restart"`},
+		{"opted in for a restart", func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigration] = "restart" }, "NotOptedIn", `"restart", so it is evicted and not migrated`},
+		{"opted out", func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigration] = "never" }, "NotOptedIn", `"never", and a Migration needs "checkpoint"`},
 		{"being deleted", func(in *Input) { in.Pod.DeletionTimestamp = &metav1.Time{} }, "Deleting", "being deleted"},
 		{"pending", func(in *Input) { in.Pod.Status.Phase = corev1.PodPending }, "NotRunning", "the pod is Pending"},
 		{"without a running container", func(in *Input) { in.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, "NotRunning", "container main"},
@@ -173,8 +169,8 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"no agent", func(in *Input) { in.Nodes["a"].Annotations = nil }, "AgentMissing", "manifests/agent"},
 		{"an agent that speaks otherwise", func(in *Input) { in.Nodes["a"].Annotations[v1alpha1.AnnotationCapability] = "{}" }, "AgentMissing", "version"},
 		{"an agent without a back-end", func(in *Input) {
-			in.Nodes["a"] = fixtures.AbleNode("a", fixtures.Backends(v1alpha1.BackendRestart))
-		}, "NoBackend", "method Checkpoint"},
+			in.Nodes["a"] = fixtures.AbleNode("a", fixtures.Backends())
+		}, "NoBackend", "cannot take checkpoints"},
 		{"no such target", func(in *Input) { in.TargetNode = "z" }, "TargetUnsuitable", "node z not found"},
 		{"the target is where it is", func(in *Input) { in.TargetNode = "a" }, "TargetUnsuitable", "already on node a"},
 		{"the target is closed", func(in *Input) { in.TargetNode = "b"; in.Nodes["b"].Spec.Unschedulable = true }, "TargetUnsuitable", "kubectl uncordon b"},
@@ -227,35 +223,19 @@ func TestAllRefusalsAreFoundAtOnce(t *testing.T) {
 
 func TestTheBestBackendThatTheAgentHasIsTaken(t *testing.T) {
 	for _, tc := range []struct {
-		method v1alpha1.MigrationMethod
-		has    []v1alpha1.MigrationBackend
-		want   v1alpha1.MigrationBackend
+		has  []v1alpha1.MigrationBackend
+		want v1alpha1.MigrationBackend
 	}{
-		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated, v1alpha1.BackendContainerd}, v1alpha1.BackendContainerd},
-		{v1alpha1.MethodCheckpoint, []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, v1alpha1.BackendSimulated},
-		{v1alpha1.MethodRestart, []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart}, v1alpha1.BackendRestart},
+		{[]v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendContainerd}, v1alpha1.BackendContainerd},
+		{[]v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, v1alpha1.BackendSimulated},
 	} {
 		in := movableInput()
-		in.Method = tc.method
-		if tc.method == v1alpha1.MethodRestart {
-			in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-		}
 		for _, name := range []string{"a", "b"} {
 			in.Nodes[name] = fixtures.AbleNode(name, fixtures.Backends(tc.has...))
 		}
 		if v := Check(in); v.Backend != tc.want || len(v.Refusals) > 0 {
-			t.Errorf("%s with %v: %s, want %s (%v)", tc.method, tc.has, v.Backend, tc.want, v.Refusals)
+			t.Errorf("%v: %s, want %s (%v)", tc.has, v.Backend, tc.want, v.Refusals)
 		}
-	}
-}
-
-func TestAPodThatStartsAgainNeedsNoAgentOnItsNewNode(t *testing.T) {
-	in := movableInput()
-	in.Method, in.TargetNode = v1alpha1.MethodRestart, "b"
-	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	in.Nodes["b"].Annotations = nil
-	if v := Check(in); len(v.Refusals) > 0 {
-		t.Errorf("refused: %s", Message(v.Refusals))
 	}
 }
 

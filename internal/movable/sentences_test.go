@@ -31,8 +31,9 @@ func told(change ...func(*Input)) string {
 
 func toBe(node string) func(*Input) { return func(in *Input) { in.TargetNode = node } }
 
-func restarts(in *Input) {
-	in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
+// says has a pod with that annotation of how it may be moved.
+func says(how string) func(*Input) {
+	return func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigration] = how }
 }
 
 func job(change ...func(*batchv1.Job)) func(*Input) {
@@ -85,8 +86,9 @@ func aboutThePod() []sentences.Case {
 		}
 	}
 	return []sentences.Case{
-		{"the pod has annotation %s: %q, and method %s needs %q: set it in the pod template", told(func(in *Input) { in.Method = v1alpha1.MethodRestart }), told(restarts)},
-		{"the pod has no annotation %s, and method %s needs %q: set it in the pod template", told(func(in *Input) { in.Pod.Annotations = nil }), told(func(in *Input) { in.Method = v1alpha1.MethodRestart })},
+		{"the pod has annotation %s: %q, and a Migration needs %q: set it in the pod template", told(says("never")), told(says("restart"))},
+		{"the pod has annotation %s: %q, so it is evicted and not migrated: `kubectl drain` and the Eviction API start it again elsewhere", told(says("restart")), told(says("never"))},
+		{"the pod has no annotation %s, and a Migration needs %q: set it in the pod template", told(func(in *Input) { in.Pod.Annotations = nil }), told(says("never"))},
 		{"the pod is being deleted", told(func(in *Input) { in.Pod.DeletionTimestamp = &metav1.Time{} }), plain},
 		{"the pod is the new pod of a Migration that has not ended: create the Migration again later", told(func(in *Input) { in.Pod.Labels[v1alpha1.LabelMigration] = "u" }),
 			told(func(in *Input) { in.Pod.Annotations[v1alpha1.AnnotationMigrationName] = "m" })}, // it has ended
@@ -118,12 +120,11 @@ func aboutThePod() []sentences.Case {
 
 		// What changes for it.
 		{"the pod continues under a new name and with a new IP address", plain, two},
-		{"it starts from the beginning", told(restarts, withRestart), plain},
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(policy(corev1.RestartPolicyOnFailure)), told(policy(corev1.RestartPolicyNever))},
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(container(always)), told(container(never), policy(corev1.RestartPolicyAlways))},
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(container(never), container(ruled)), told(container(never))},
 		{"; when it ends, its owner creates a new pod if required", told(policy(corev1.RestartPolicyOnFailure), job()), told(policy(corev1.RestartPolicyOnFailure))},
-		{"its command names no program, since its processes come from the checkpoint", plain, told(restarts, withRestart)},
+		{"its command names no program, since its processes come from the checkpoint", plain, two},
 		{"its init containers are not run again", told(func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }), plain},
 		{"its postStart hook is not run again", told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}} })),
 			told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}} }))},
@@ -132,10 +133,10 @@ func aboutThePod() []sentences.Case {
 	}
 }
 
-// withRestart has agents whose back-end restarts pods.
-func withRestart(in *Input) {
+// unable has nodes whose agents take no checkpoints.
+func unable(in *Input) {
 	for _, name := range []string{"a", "b"} {
-		in.Nodes[name] = fixtures.AbleNode(name, fixtures.Backends(v1alpha1.BackendRestart))
+		in.Nodes[name] = fixtures.AbleNode(name, fixtures.Backends())
 	}
 }
 
@@ -161,7 +162,6 @@ func aboutItsOwner() []sentences.Case {
 		{"ReplicaSet %s of the pod is being deleted", told(replicaSet(func(s *appsv1.ReplicaSet) { s.DeletionTimestamp = leaving })), plainSet},
 		{"ReplicaSet %s is scaled to 0, so its pods will be deleted", told(replicaSet(func(s *appsv1.ReplicaSet) { s.Spec.Replicas = new(int32(0)) })),
 			told(replicaSet(func(s *appsv1.ReplicaSet) { s.Spec.Replicas = new(int32(1)) }))},
-		{"ReplicaSet %s creates a replacement when the pod is deleted: evict the pod instead", told(replicaSet(), restarts), plainSet},
 		{"ReplicaSet %s would adopt the new pod too early: its selector matches pods without the labels that it names", told(replicaSet(func(s *appsv1.ReplicaSet) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
 		})), plainSet},
@@ -213,14 +213,14 @@ func aboutNodes() []sentences.Case {
 	return []sentences.Case{
 		{"node %s of the pod is gone", told(without("a")), told(unready("a"))},
 		{"node %s of the pod is not ready: wait until it is", told(unready("a")), told()},
-		{"the agent of node %s has no back-end for method %s (it supports %v)", told(withRestart), told(withRestart, restarts)},
+		{"the agent of node %s cannot take checkpoints: see its log for what the node lacks", told(unable), told()},
 		{"node %s not found: use one of `kubectl get nodes`", told(toBe("z")), told(toBe("b"))},
 		{"the pod is already on node %s: use another node", told(toBe("a")), told(toBe("b"))},
 		{"no other node is ready, accepts pods and has an agent that has reported", alone, told(unready("b"))},
 		{"no other node is a possible target: %s", told(unready("b")), alone},
 		// The reason is an error that becomes a part of the sentence.
 		{"no other node is a possible target: %s", told(func(in *Input) { in.Nodes["b"].Spec.Unschedulable = true }), told()},
-		{"no other node is a possible target: %s", told(func(in *Input) { in.Nodes["b"].Annotations = nil }), told(restarts, withRestart, func(in *Input) { in.Nodes["b"].Annotations = nil })},
+		{"no other node is a possible target: %s", told(func(in *Input) { in.Nodes["b"].Annotations = nil }), told()},
 	}
 }
 

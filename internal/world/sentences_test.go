@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -120,6 +121,8 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	failing := say(restarts, budget(func(b *policyv1.PodDisruptionBudget) {
 		b.Status.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "no scale"}}
 	}))
+	failsJob := say(restarts, ruled(onCondition(batchv1.PodFailurePolicyActionFailJob, "")))
+	failsIndex := say(restarts, ruled(onCondition(batchv1.PodFailurePolicyActionFailIndex, "")))
 	sole := of(claiming("sole"))
 	user := func(namespace string) change {
 		return func(w *World, _ *corev1.Pod) {
@@ -218,7 +221,13 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"it belongs to a service, and spec.consolidation.evictServices of the NodeFleet is Never", say(service, evicts(v1alpha1.EvictServicesNever)), optOut},
 		{"it does not opt in to being moved with annotation ", base, open},
 		{"it has no controller that would restart it", bareOptOut, optOut},
-		{"it was already restarted once, and might never complete if restarted repeatedly", say(restarts, annotated(v1alpha1.AnnotationMigrationName, "m")), say(restarts, service, annotated(v1alpha1.AnnotationMigrationName, "m"))},
+		{"it belongs to a Job, and Jobs were not read", say(restarts, unread("Jobs")), say(restarts, unread("ReplicaSets"))},
+		{"the podFailurePolicy of Job %s fails the Job when a pod is evicted", failsJob, failsIndex},
+		{"the podFailurePolicy of Job %s fails the index of a pod that is evicted", failsIndex, failsJob},
+		{"it may have replaced a pod that was restarted, and might never complete if restarted repeatedly",
+			say(restarts, failed(1), createdAfter(time.Hour)), say(restarts, failed(1), createdAfter(0))},
+		{"Job %s counts an evicted pod as failed, and its backoffLimitPerIndex is 0", say(restarts, perIndex(0, "0")), say(restarts, perIndex(1, "0"))},
+		{"Job %s counts evicted pods as failed, and would fail: its backoffLimit is %d", say(restarts, limited(0)), say(restarts, limited(1))},
 		{"the contents of its local volume %s would be lost: set annotation %s to allow that", scratchOptOut, hostPathOptOut},
 		{"its local volume %s stays on the node: set annotation %s to allow that", hostPathOptOut, scratchOptOut},
 		{"it is in namespace ", systemOptOut, optOut},

@@ -166,11 +166,6 @@ func TestAPodOfTwoBudgetsIsNotEvicted(t *testing.T) {
 		{"two, one of other pods", []policyv1.PodDisruptionBudget{named("web-a", 1), budgetFor("default", "y", 1)}, nil, cluster.Evict, nil, nil},
 		{"two, and it has not started", two, func(_ *World, p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, cluster.Evict, nil, nil},
 		{"two, and a Migration moves it", two, func(_ *World, p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = "checkpoint" }, cluster.Migrate, nil, nil},
-		{"two, and a Migration restarts it", two, func(w *World, p *corev1.Pod) {
-			_, job := scene() // Migrations restart pods of Jobs
-			*p = *job
-			p.Annotations[v1alpha1.AnnotationMigration] = "restart"
-		}, cluster.Evict, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, pod := served()

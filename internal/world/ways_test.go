@@ -22,7 +22,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // ableNode returns a ready node with an agent that moves containers.
 func ableNode(name string) *corev1.Node {
-	text := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}.Encode()
+	text := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}.Encode()
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationCapability: text}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
@@ -58,11 +58,6 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 	}{
 		{"nothing is said", nil, nil, 0, "does not opt in"},
 		{"it may be restarted", map[string]string{migration: "restart"}, nil, evict, ""},
-		{"it was restarted before", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"}, nil, 0, "already restarted once"},
-		{
-			"it was restarted before, and is a service", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"},
-			func(_ *World, pod *corev1.Pod) { pod.Labels[v1alpha1.LabelClass] = "service" }, evict, "",
-		},
 		{"it was moved with its state before", map[string]string{migration: "checkpoint", v1alpha1.AnnotationMigrationName: "m"}, nil, migrate, ""},
 		{"it is to be moved with its state", map[string]string{migration: "checkpoint"}, nil, migrate, ""},
 		{"never", map[string]string{migration: "never"}, nil, 0, "never"},
@@ -114,34 +109,6 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 			got := NewView(w, noon, runtimes.NewLearner()).Exit(pod)
 			if got.Ways != tc.want || !strings.Contains(got.Held, tc.held) || (got.Held == "") != (tc.held == "") {
 				t.Errorf("it may leave by %v (%q), want %v (%q)", got.Ways, got.Held, tc.want, tc.held)
-			}
-		})
-	}
-}
-
-func TestAPodIsStartedAgainByAMigrationWhereItsOwnerLetsThat(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(w *World, pod *corev1.Pod)
-		want   bool
-	}{
-		{"of a Job that waits until pods have failed", nil, true},
-		{"of one that does not", func(w *World, _ *corev1.Pod) { w.Jobs["default/j"].Spec.PodReplacementPolicy = nil }, false},
-		{"of nobody who is known", func(w *World, _ *corev1.Pod) { delete(w.Jobs, "default/j") }, false},
-		{"nobody moves pods", func(w *World, _ *corev1.Pod) { w.migrates = false }, false},
-		{"it only says that it is safe to evict", func(_ *World, p *corev1.Pod) {
-			p.Annotations = map[string]string{annotationSafeToEvict: "true"}
-		}, false},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			w, pod := scene()
-			pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-			if tc.change != nil {
-				tc.change(w, pod)
-			}
-			if got := NewView(w, noon, runtimes.NewLearner()).Exit(pod); got.Restart != tc.want || !got.Ways.Has(cluster.Evict) {
-				t.Errorf("restart by a migration: %t, want %t (%v)", got.Restart, tc.want, got.Ways)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 		Runtime: &Waits{Mean: 5, P50: 6, P95: 7, Max: 8}, Response: &Waits{Mean: 6, P50: 7, P95: 8, Max: 9},
 		Pods:       Pods{Submitted: 1, Scheduled: 2, Completed: 3, Pending: 4, Failed: 5},
 		Scheduling: Waits{Mean: 1, P50: 2, P95: 3, Max: 4}, Utilization: Utilization{CPU: 0.5, Memory: 0.25},
-		Nodes: Nodes{Start: 1, Peak: 2, Added: 3, Removed: 4, Hours: 5}, Moves: Moves{1, 2, 3, 4, 5, 6, 7},
+		Nodes: Nodes{Start: 1, Peak: 2, Added: 3, Removed: 4, Hours: 5}, Moves: Moves{1, 2, 3, 4, 5, 6},
 		Events: map[string]int64{"b": 1, "a": 2}, PendingReasons: map[string]int64{"r": 1}, WallSeconds: 0.5,
 		Series: Series{StepSeconds: 1, CostDollars: []float64{1}, CPU: []float64{2}, Memory: []float64{3}, Machines: []int{4}, Pending: []int{5}, Moves: []int{6}},
 	}}}
@@ -46,7 +46,7 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 		`"makespanSeconds":3,"endSeconds":4,` +
 		`"pods":{"submitted":1,"scheduled":2,"completed":3,"pending":4,"failed":5},"schedulingSeconds":{"mean":1,"p50":2,"p95":3,"max":4},` +
 		`"utilization":{"cpu":0.5,"memory":0.25},"nodes":{"start":1,"peak":2,"added":3,"removed":4,"hours":5},` +
-		`"moves":{"migrations":1,"evictions":2,"restarts":3,"lostWorkSeconds":4,"frozenSeconds":5,"expectedSavedJoules":6,"expectedAddedJoules":7},"events":{"a":2,"b":1},"pendingReasons":{"r":1},"wallSeconds":0.5,` +
+		`"moves":{"migrations":1,"evictions":2,"lostWorkSeconds":3,"frozenSeconds":4,"expectedSavedJoules":5,"expectedAddedJoules":6},"events":{"a":2,"b":1},"pendingReasons":{"r":1},"wallSeconds":0.5,` +
 		`"series":{"stepSeconds":1,"costDollars":[1],"cpu":[2],"memory":[3],"machines":[4],"pending":[5],"moves":[6]}}]}`
 	if diff := cmp.Diff(want, squeezed(written(t, r.WriteJSON))); diff != "" {
 		t.Errorf("document (-want +got):\n%s", diff)

@@ -24,10 +24,10 @@ type ledger struct {
 	pods     map[string]*worked
 	faults   []string
 
-	completed, failed, evictions, migrations, restarts int
-	lost                                               float64 // nanoseconds of work
-	makespan                                           time.Duration
-	peak                                               int
+	completed, failed, evictions, migrations int
+	lost                                     float64 // nanoseconds of work
+	makespan                                 time.Duration
+	peak                                     int
 }
 
 // rented is a machine.
@@ -54,7 +54,6 @@ type worked struct {
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
-	again        bool          // restarted since it was scheduled
 	ended, given bool          // up
 	without      time.Duration // start of the time without a machine, if it is on none
 	waited       time.Duration // earlier time without a machine
@@ -130,7 +129,7 @@ func (l *ledger) applyPod(f sim.Fact, m *rented, p *worked) {
 	case "started":
 		ok = p.on == ""
 		l.occupy(f.At, f.Node, m, p)
-		p.on, p.since, p.done, p.again = f.Node, f.At, 0, false
+		p.on, p.since, p.done = f.Node, f.At, 0
 		p.waited += f.At - p.without
 		if p.first < 0 {
 			p.first = f.At
@@ -173,7 +172,9 @@ func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 		l.vacate(f.At, p.on, p)
 		p.on, p.to, p.since = f.Node, "", f.At
 	case "evicted":
-		ok = p.on == f.Node && p.to == "" && l.may(p, scenario.MoveByRestart)
+		// The work of a batch pod that declares how it moves restarts only once.
+		ok = p.on == f.Node && p.to == "" && l.may(p, scenario.MoveByRestart) &&
+			(!l.asks || p.Class == class.Service || p.Migration != scenario.MoveByRestart || p.evictions == 0)
 		if p.Class == class.Batch {
 			l.lost += p.done + l.work(p, f.At)
 		}
@@ -184,24 +185,8 @@ func (l *ledger) processMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 			p.given = true
 			l.failed++
 		}
-	case "restarted":
-		// The work of a batch pod restarts only if the pod declares so, and once; a service has
-		// none.
-		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveByRestart) && p.mayBeginAgain()
-		l.lost += p.done + l.work(p, f.At)
-		l.vacate(f.At, p.on, p)
-		l.occupy(f.At, f.Node, m, p)
-		p.on, p.since, p.done, p.again = f.Node, f.At, 0, true
-		p.evictions++
-		l.evictions++
-		l.restarts++
 	}
 	return ok
-}
-
-// mayBeginAnew reports whether a pod may be restarted on a machine chosen for it.
-func (p *worked) mayBeginAgain() bool {
-	return p.Class == class.Service || !p.again && p.Migration == scenario.MoveByRestart
 }
 
 // may reports whether a pod's declaration allows it to be moved that way.
@@ -339,11 +324,11 @@ func (l *ledger) settlePods(r *sim.Result) {
 	want := sim.Result{
 		Submitted: len(l.pods), Scheduled: len(waits), Completed: l.completed, Failed: l.failed,
 		Pending:    len(l.pods) - l.completed - l.failed - running,
-		Migrations: l.migrations, Evictions: l.evictions, Restarts: l.restarts, Makespan: l.makespan,
+		Migrations: l.migrations, Evictions: l.evictions, Makespan: l.makespan,
 	}
 	got := sim.Result{
 		Submitted: r.Submitted, Scheduled: r.Scheduled, Completed: r.Completed, Failed: r.Failed, Pending: r.Pending,
-		Migrations: r.Migrations, Evictions: r.Evictions, Restarts: r.Restarts, Makespan: r.Makespan,
+		Migrations: r.Migrations, Evictions: r.Evictions, Makespan: r.Makespan,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		l.fault("counts (-want +got):\n%s", diff)

@@ -302,26 +302,6 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 	}
 }
 
-func TestARestartedPodIsHeldUntilTheOldOneIsDead(t *testing.T) {
-	restart := func(f *fake) { f.m.Status.Plan.Backend = v1alpha1.BackendRestart }
-	ends := map[string]func(*fake){
-		"the agent says so": func(f *fake) {
-			f.change(func(m *v1alpha1.Migration) { m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceKilled} })
-		},
-		"its pod is gone": func(f *fake) { f.remove("job-0") },
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			h := startHold(t, restart)
-			h.waits()
-			h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderKill })
-			h.waits()
-			end(h.f)
-			h.want(h.ends(), fwk.Success, "", `["b"]`)
-		})
-	}
-}
-
 func TestASchedulerThatStartsAgainContinuesWithTheReservationThereIs(t *testing.T) {
 	h := startHold(t, func(f *fake) {
 		f.m.Status.Order = v1alpha1.OrderFreeze

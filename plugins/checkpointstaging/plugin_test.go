@@ -58,7 +58,6 @@ func moved(requirements capability.Requirements) *corev1.Pod {
 
 var (
 	checkpoint = capability.Requirements{Backend: v1alpha1.BackendContainerd, Arch: "amd64", CPUFeatures: []string{"avx2", "sse4_2"}}
-	again      = capability.Requirements{Backend: v1alpha1.BackendRestart}
 )
 
 // newPlugin returns a plugin over a Migration in memory.
@@ -112,8 +111,6 @@ func TestAMovedPodGoesWhereItCanBeRestored(t *testing.T) {
 		}, "[too-good]", []string{
 			"node(s) were not the one that receives the checkpoint", "not the one", "not the one", "not the one", "not the one",
 		}},
-		{"a restart anywhere", moved(again), func(m *v1alpha1.Migration) { m.Status.Plan.Backend = v1alpha1.BackendRestart },
-			"[good too-good old agentless garbled later]", nil},
 		{"nowhere at the end", moved(checkpoint), func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderThaw }, "[]",
 			[]string{"the pod is the new pod of a migration with order Thaw"}},
 		{"nowhere without requirements", moved(capability.Requirements{}), nil, "[]",
@@ -234,7 +231,6 @@ func TestARejectedPodIsTriedAgainWhenANodeCanRestoreIt(t *testing.T) {
 		{"an able node", moved(checkpoint), able("good", "avx2", "sse4_2"), fwk.Queue, false},
 		{"another", moved(checkpoint), able("old"), fwk.QueueSkip, false},
 		{"one without an agent", moved(checkpoint), fixtures.Node("agentless", 1, 1), fwk.QueueSkip, false},
-		{"one without an agent, for a restart", moved(again), fixtures.Node("agentless", 1, 1), fwk.Queue, false},
 		{"a pod whose requirements nobody can read", moved(capability.Requirements{}), able("good"), fwk.QueueSkip, false},
 		{"no node", moved(checkpoint), &corev1.Pod{}, fwk.Queue, true},
 	} {

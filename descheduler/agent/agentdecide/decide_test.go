@@ -11,7 +11,7 @@ import (
 func everySource(f func(Source)) {
 	flags := []func(*Source, bool){
 		func(s *Source, v bool) { s.Exists = v }, func(s *Source, v bool) { s.Ended = v }, func(s *Source, v bool) { s.HandedOver = v },
-		func(s *Source, v bool) { s.TargetReady = v }, func(s *Source, v bool) { s.TargetStaged = v }, func(s *Source, v bool) { s.Stateless = v },
+		func(s *Source, v bool) { s.TargetReady = v }, func(s *Source, v bool) { s.TargetStaged = v },
 		func(s *Source, v bool) { s.Known = v }, func(s *Source, v bool) { s.Overdue = v }, func(s *Source, v bool) { s.Reached = v },
 		func(s *Source, v bool) { s.Presends = v },
 	}
@@ -149,7 +149,7 @@ func forbidden(s Source) bool { return s.Fate == terms.Thaw && s.Known && !sentO
 
 // lapses reports whether an agent may act without an order.
 func lapses(s Source, d SourceDecision) bool {
-	return (s.Overdue || s.Fate == terms.Thaw) && !sentOrToDie(s) && s.Known && noted(s) && !s.Stateless && (d.Do != Thaw || s.Fate == terms.Thaw && s.Container == terms.Frozen)
+	return (s.Overdue || s.Fate == terms.Thaw) && !sentOrToDie(s) && s.Known && noted(s) && (d.Do != Thaw || s.Fate == terms.Thaw && s.Container == terms.Frozen)
 }
 
 // brokenLapse returns the invariant that is violated if a container continues without an order.
@@ -170,7 +170,7 @@ func brokenLapse(s Source) string {
 func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 	everySource(func(s Source) {
 		d := ForSource(s)
-		if d.Do == NoteExpiry && (!s.Overdue || sentOrToDie(s) || !s.Known || s.Stateless) {
+		if d.Do == NoteExpiry && (!s.Overdue || sentOrToDie(s) || !s.Known) {
 			t.Fatalf("a container is let continue by itself\nseen: %+v", s)
 		}
 		if s.Exists { // this is unknown without the API server
@@ -189,7 +189,7 @@ func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 		}
 		s.Busy = Nothing
 		want := Nothing
-		if s.Known && noted(s) && !sentOrToDie(s) && !s.Stateless && s.Container == terms.Frozen {
+		if s.Known && noted(s) && !sentOrToDie(s) && s.Container == terms.Frozen {
 			want = Thaw
 		}
 		if d := ForSourceAtEnd(s); d.Do != want {
@@ -292,7 +292,7 @@ func brokenReport(s Source, d SourceDecision) string {
 
 func TestSourceDoesOneThingAtATime(t *testing.T) {
 	everySource(func(s Source) {
-		if s.Stage == terms.Removed || s.Stage == terms.Shipped || s.Stateless { // they change what is done, not whether
+		if s.Stage == terms.Removed || s.Stage == terms.Shipped { // they change what is done, not whether
 			return
 		}
 		for _, s.Busy = range []Action{Prepare, Reach, Presend, Freeze, Dump, Ship, Kill, Thaw, Remove} {
@@ -438,8 +438,6 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			Source{Known: true, Stage: terms.Freezing, Container: terms.Frozen}, SourceDecision{}},
 		{"one that is gone after Kill was noted kills, wanted or not",
 			Source{Known: true, Stage: terms.Freezing, Fate: terms.Kill, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Kill}},
-		{"a restart leaves the killing to the kubelet",
-			Source{Exists: true, Order: v1alpha1.OrderKill, Stateless: true, Known: true, Fate: terms.Kill, Container: terms.Running}, SourceDecision{}},
 		{"a transfer ends when Thaw is ordered",
 			Source{Exists: true, Order: v1alpha1.OrderThaw, Known: true, Stage: terms.Dumped, Busy: Ship}, SourceDecision{Do: Cancel}},
 	}
@@ -481,7 +479,6 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 		{"it forgets at the end", Target{Known: true}, TargetDecision{Do: Forget}},
 		{"it does not prepare again after a failure", at(v1alpha1.OrderPrepare, func(s *Target) { s.Step = v1alpha1.TargetFailed }), TargetDecision{}},
 		{"it says that it has nothing when it never had", at(v1alpha1.OrderThaw, func(*Target) {}), TargetDecision{Do: Report, Step: v1alpha1.TargetCleaned}},
-		{"it has nothing to do with a restart", at(v1alpha1.OrderPrepare, func(s *Target) { s.Stateless = true }), TargetDecision{}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -205,7 +205,7 @@ func TestAnEvictionMakesAMigrationOfThatPodAndClaimsItsBudget(t *testing.T) {
 	got := Reply(config, o, now)
 	want := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "evict-uid-1"},
-		Spec:       v1alpha1.MigrationSpec{PodName: "work", PodUID: "uid", Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
+		Spec:       v1alpha1.MigrationSpec{PodName: "work", PodUID: "uid", Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	if diff := cmp.Diff(want, got.Migration); diff != "" {
 		t.Errorf("migration (-want +got):\n%s", diff)

@@ -45,7 +45,6 @@ func (w *world) hold(pod *corev1.Pod) {
 	s := &w.m.Status
 	mineToo := s.Reservation != nil && s.Reservation.PodUID == string(pod.UID)
 	failed := s.Target != nil && s.Reservation != nil && s.Target.Node == s.Reservation.Node && s.Target.Step == v1alpha1.TargetFailed
-	restart := s.Plan.Backend == v1alpha1.BackendRestart
 	switch {
 	case s.Order == v1alpha1.OrderThaw, s.Order == v1alpha1.OrderClean, Back(w.m), failed:
 		if mineToo {
@@ -53,22 +52,15 @@ func (w *world) hold(pod *corev1.Pod) {
 			w.changed(w.m)
 			w.logf("scheduler: takes the reservation back")
 		}
-	case !mineToo && (s.Order == v1alpha1.OrderPrepare || restart):
+	case !mineToo && s.Order == v1alpha1.OrderPrepare:
 		if node := w.chooseNode(); node != "" {
 			s.Reservation = &v1alpha1.MigrationReservation{Node: node, PodUID: string(pod.UID), Time: metav1.NewTime(w.now)}
 			w.changed(w.m)
 			w.logf("scheduler: reserves %s", node)
 		}
-	case mineToo && (staged(Observation{Migration: w.m}) || restart && s.Order == v1alpha1.OrderKill && w.sourceIsDead()):
+	case mineToo && staged(Observation{Migration: w.m}):
 		w.binding = s.Reservation.Node
 	}
-}
-
-// sourceIsDead reports whether the old pod is dead, which the plugin waits for before it starts a
-// pod again.
-func (w *world) sourceIsDead() bool {
-	s := w.m.Status.Source
-	return w.pods[source] == nil || s != nil && (s.Step == v1alpha1.SourceKilled || s.Step == v1alpha1.SourceCleaned)
 }
 
 func (w *world) chooseNode() string {
@@ -219,7 +211,7 @@ func (w *world) targetAgent(node string) {
 	}
 	switch order {
 	case v1alpha1.OrderPrepare:
-		if !own && s.Plan.Backend != v1alpha1.BackendRestart {
+		if !own {
 			w.left[node] = true
 			if w.rnd.IntN(15) == 0 {
 				w.reportTarget(node, v1alpha1.TargetFailed)

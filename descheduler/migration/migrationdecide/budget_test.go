@@ -29,9 +29,9 @@ func (w *world) claimed() (bool, int32) {
 }
 
 // toFreeze runs a world with a budget until the pod is about to be frozen.
-func toFreeze(t *testing.T, disruptions int32, restart bool) *world {
+func toFreeze(t *testing.T, disruptions int32) *world {
 	t.Helper()
-	w := on(t, ofJob, restart, next(CreatePod))
+	w := on(t, ofJob, next(CreatePod))
 	w.budgeted(disruptions)
 	for range 20 {
 		w.controller()
@@ -43,36 +43,32 @@ func toFreeze(t *testing.T, disruptions int32, restart bool) *world {
 }
 
 func TestAPodIsClaimedFromItsBudgetBeforeItIsFrozen(t *testing.T) {
-	for _, restart := range []bool{false, true} {
-		w := toFreeze(t, 1, restart)
-		if noted, left := w.claimed(); !noted || left != 0 {
-			t.Errorf("restarted %v: the pod is noted: %v, %d disruptions are left", restart, noted, left)
-		}
-		if !restart && w.m.Status.Order != v1alpha1.OrderFreeze || restart && !HandingOver(w.m) {
-			t.Errorf("restarted %v: it does not continue: %+v", restart, w.m.Status)
-		}
+	w := toFreeze(t, 1)
+	if noted, left := w.claimed(); !noted || left != 0 {
+		t.Errorf("the pod is noted: %v, %d disruptions are left", noted, left)
+	}
+	if w.m.Status.Order != v1alpha1.OrderFreeze {
+		t.Errorf("it does not continue: %+v", w.m.Status)
 	}
 }
 
 func TestABudgetAtItsLimitIsWaitedForUntilTheDeadline(t *testing.T) {
-	for _, restart := range []bool{false, true} {
-		w := toFreeze(t, 0, restart)
-		c := condition(&w.m.Status, v1alpha1.MigrationReserved)
-		if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != v1alpha1.MigrationReasonOverBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
-			t.Fatalf("restarted %v: %s, %+v", restart, w.m.Status.Order, c)
-		}
-		if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {
-			t.Errorf("restarted %v: %+v, want to evaluate again in %s", restart, step, budgetPatience)
-		}
-		w.now = w.now.Add(6 * time.Minute)
-		if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFinished).Reason != "DeadlineExceeded" {
-			t.Errorf("restarted %v: after the deadline %+v", restart, step)
-		}
+	w := toFreeze(t, 0)
+	c := condition(&w.m.Status, v1alpha1.MigrationReserved)
+	if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != v1alpha1.MigrationReasonOverBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
+		t.Fatalf("%s, %+v", w.m.Status.Order, c)
+	}
+	if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {
+		t.Errorf("%+v, want to evaluate again in %s", step, budgetPatience)
+	}
+	w.now = w.now.Add(6 * time.Minute)
+	if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFinished).Reason != "DeadlineExceeded" {
+		t.Errorf("after the deadline %+v", step)
 	}
 }
 
 func TestTheClaimOfTheEvictionIsUsed(t *testing.T) {
-	w := on(t, ofJob, false, next(CreatePod))
+	w := on(t, ofJob, next(CreatePod))
 	w.budgeted(0)
 	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)}
 	for range 20 {
@@ -87,7 +83,7 @@ func TestTheClaimOfTheEvictionIsUsed(t *testing.T) {
 }
 
 func TestAPodThatStaysReturnsItsClaim(t *testing.T) {
-	w := toFreeze(t, 1, false)
+	w := toFreeze(t, 1)
 	w.nodes[nodeB].Spec.Unschedulable = true
 	for range 60 {
 		w.now = w.now.Add(time.Second)
@@ -103,7 +99,7 @@ func TestAPodThatStaysReturnsItsClaim(t *testing.T) {
 }
 
 func TestAPodThatIsRefusedReturnsItsClaim(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	w.budgeted(0)
 	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)}
 	w.pods[source].Spec.HostNetwork = true

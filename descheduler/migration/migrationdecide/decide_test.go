@@ -16,9 +16,9 @@ import (
 
 // on returns a world of a pod with an owner, in which all actors have acted, without trouble,
 // until the check succeeds.
-func on(t *testing.T, owned owner, restart bool, until func(*world) bool) *world {
+func on(t *testing.T, owned owner, until func(*world) bool) *world {
 	t.Helper()
-	w := newWorld(0, owned, restart)
+	w := newWorld(0, owned)
 	for range 200 {
 		if until(w) {
 			return w
@@ -61,18 +61,16 @@ func ended(w *world) bool { return Ended(w.m) }
 
 func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		owned   owner
-		restart bool
-		want    string
+		name  string
+		owned owner
+		want  string
 	}{
-		{"of a ReplicaSet", ofSet, false, "begin|CreatePod|Freeze|InProgress|before others|takes over|does not count|DeletePod?|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a Job", ofJob, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a bare pod", bare, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a Job, restarted", ofJob, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
+		{"of a ReplicaSet", ofSet, "begin|CreatePod|Freeze|InProgress|before others|takes over|does not count|DeletePod?|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a Job", ofJob, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a bare pod", bare, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, tc.owned, tc.restart, ended)
+			w := on(t, tc.owned, ended)
 			at := 0
 			lines := w.trace
 			for _, want := range strings.Split(tc.want, "|") {
@@ -118,7 +116,7 @@ func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
 		{"a source that has not prepared", func(s *v1alpha1.MigrationStatus) { s.Source = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, func(w *world) bool {
+			w := on(t, ofJob, func(w *world) bool {
 				return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 			})
 			tc.spoil(&w.m.Status)
@@ -197,7 +195,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		}, "NameTaken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, tc.until)
+			w := on(t, ofJob, tc.until)
 			tc.spoil(w)
 			step := w.decide()
 			if step.Do != WriteStatus || step.Status.Phase != v1alpha1.MigrationRollingBack {
@@ -212,7 +210,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 
 // TestANewPodWithoutItsLabelGoesBeforeTheOldOneContinues: its copy may run, whoever has removed the label.
 func TestANewPodWithoutItsLabelGoesBeforeTheOldOneContinues(t *testing.T) {
-	w := on(t, ofJob, false, isStaged)
+	w := on(t, ofJob, isStaged)
 	delete(w.restored().Labels, v1alpha1.LabelMigration)
 	w.apply(w.decide(), w.m.ResourceVersion)
 	if step := w.decide(); step.Do != DeletePod || step.Pod.Name != w.m.Status.Plan.RestoredPod {
@@ -235,7 +233,7 @@ func TestAPodThatEndsOnceItsStateIsStagedContinuesElsewhere(t *testing.T) {
 		{"one that somebody deletes", ofJob, func(w *world) { w.deletePod(w.pods[source], 30) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, tc.owned, false, isStaged)
+			w := on(t, tc.owned, isStaged)
 			tc.spoil(w)
 			for step := w.decide(); step.Do != Wait; step = w.decide() {
 				w.apply(step, w.m.ResourceVersion)
@@ -267,7 +265,7 @@ func TestTheNewPodMustRunAsItIsToBeforeItTakesOver(t *testing.T) {
 		{"it is pending", func(p *corev1.Pod, _ *corev1.ContainerStatus) { p.Status.Phase = corev1.PodPending }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, isRunning)
+			w := on(t, ofJob, isRunning)
 			tc.spoil(w.restored(), &w.restored().Status.ContainerStatuses[0])
 			step := w.decide()
 			if takes := step.Do == WriteStatus && condition(step.Status, v1alpha1.MigrationHandedOver) != nil; takes != tc.takes {
@@ -289,7 +287,7 @@ func TestAPodOfAReplicaSetThatHasLostTheOldOneComesTooLate(t *testing.T) {
 		{"it has ended although the new one runs", isRunning, func(w *world) { w.pods[source].Status.Phase = corev1.PodFailed }, "SourceEnded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofSet, false, tc.until)
+			w := on(t, ofSet, tc.until)
 			tc.spoil(w)
 			step := w.decide()
 			if step.Do != WriteStatus || step.Status.Phase != v1alpha1.MigrationRollingBack {
@@ -303,7 +301,7 @@ func TestAPodOfAReplicaSetThatHasLostTheOldOneComesTooLate(t *testing.T) {
 }
 
 func TestAReplicaSetAdoptsOnlyWhatIsReady(t *testing.T) {
-	w := on(t, ofSet, false, isRunning)
+	w := on(t, ofSet, isRunning)
 	r := w.restored()
 	r.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	if step := w.decide(); step.Do != Wait {
@@ -318,7 +316,7 @@ func TestAReplicaSetAdoptsOnlyWhatIsReady(t *testing.T) {
 // TestAReplicaSetNeverMakesAnotherPod: the ReplicaSet acts after each write, always finds one pod
 // or two, and deletes only the old one.
 func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
-	w := on(t, ofSet, false, ended)
+	w := on(t, ofSet, ended)
 	if w.m.Status.Phase != v1alpha1.MigrationSucceeded || w.made > 0 || w.pods[source] != nil {
 		t.Errorf("%s; the set has made %d pods, the old one is there: %v", w.m.Status.Phase, w.made, w.pods[source] != nil)
 	}
@@ -333,7 +331,7 @@ func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
 }
 
 func TestTheOldContainerContinuesOnlyOnceTheNewPodIsGone(t *testing.T) {
-	w := on(t, ofJob, false, isBound)
+	w := on(t, ofJob, isBound)
 	w.m.DeletionTimestamp = &metav1.Time{}
 	w.controller() // rolls back
 	step := w.decide()
@@ -365,7 +363,7 @@ func TestWhatIsFrozenIsNotAbandonedWhenItsAgentIsSilent(t *testing.T) {
 		{"it was never frozen", next(CreatePod), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, tc.until)
+			w := on(t, ofJob, tc.until)
 			w.m.DeletionTimestamp = &metav1.Time{}
 			for range 10 {
 				w.controller()
@@ -384,7 +382,7 @@ func TestWhatIsFrozenIsNotAbandonedWhenItsAgentIsSilent(t *testing.T) {
 }
 
 func TestANewPodThatOthersGiveLongToEndIsGivenLess(t *testing.T) {
-	w := on(t, ofJob, false, isRunning)
+	w := on(t, ofJob, isRunning)
 	w.deletePod(w.restored(), 30)
 	w.controller() // rolls back
 	if step := w.decide(); step.Do != DeletePod || step.GraceSeconds != 1 {
@@ -393,18 +391,10 @@ func TestANewPodThatOthersGiveLongToEndIsGivenLess(t *testing.T) {
 }
 
 func TestTheOldPodIsNotKilledByItsKubeletBeforeTheDeadline(t *testing.T) {
-	w := on(t, ofJob, false, next(DeletePod))
+	w := on(t, ofJob, next(DeletePod))
 	step := w.decide()
 	if step.Pod.Name != source || step.GraceSeconds < 600+300 {
 		t.Errorf("%s gets %d s", step.Pod.Name, step.GraceSeconds)
-	}
-	w = on(t, ofJob, true, next(DeletePod))
-	if step = w.decide(); step.GraceSeconds != 30 {
-		t.Errorf("a pod that starts again elsewhere gets %d s to end, and asked for 30", step.GraceSeconds)
-	}
-	w.pods[source].Spec.TerminationGracePeriodSeconds = new(int64(0))
-	if step = w.decide(); step.GraceSeconds != 1 {
-		t.Errorf("a pod that asked for no time to end gets %d s: with 0 its Job would replace it at once", step.GraceSeconds)
 	}
 }
 
@@ -423,7 +413,7 @@ func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {
 		{"somebody has broken the note of the labels", func(w *world) { w.restored().Annotations[podedit.AnnotationWithheldLabels] = "{" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, func(w *world) bool { return HandingOver(w.m) })
+			w := on(t, ofJob, func(w *world) bool { return HandingOver(w.m) })
 			tc.spoil(w)
 			for range 200 {
 				if w.m == nil || Ended(w.m) {
@@ -448,7 +438,7 @@ func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {
 }
 
 func TestASourceThatIsNotReadyHoldsTheEndUpAndIsNamed(t *testing.T) {
-	w := on(t, ofJob, false, ordered(v1alpha1.OrderKill))
+	w := on(t, ofJob, ordered(v1alpha1.OrderKill))
 	w.cutOff(nodeA)
 	w.controller()
 	if c := condition(&w.m.Status, v1alpha1.MigrationHandedOver); c.Reason != "SourceNotReady" || !strings.Contains(c.Message, "node a") {
@@ -460,7 +450,7 @@ func TestASourceThatIsNotReadyHoldsTheEndUpAndIsNamed(t *testing.T) {
 }
 
 func TestAgentsThatSaySilentDoNotHoldTheEndUp(t *testing.T) {
-	w := on(t, ofJob, false, ordered(v1alpha1.OrderClean))
+	w := on(t, ofJob, ordered(v1alpha1.OrderClean))
 	w.controller()
 	step := w.decide()
 	if step.Do != Wait || step.Until.Sub(w.now) > w.config.CleanPatience || !step.Until.After(w.now) {
@@ -477,7 +467,7 @@ func TestAgentsThatSaySilentDoNotHoldTheEndUp(t *testing.T) {
 }
 
 func TestWhatTheSourceCannotMoveIsRefused(t *testing.T) {
-	w := on(t, ofJob, false, next(CreatePod))
+	w := on(t, ofJob, next(CreatePod))
 	w.m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFailed, Reason: "OpenConnections", Message: "close them"}
 	for range 20 {
 		w.now = w.now.Add(time.Second)
@@ -521,7 +511,7 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 		{"one leaves it and two come", append(flights(1, nodeA, "y"), flights(2, "x", nodeA)...), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(0, bare, false)
+			w := newWorld(0, bare)
 			o := w.observe()
 			o.Others = tc.others
 			step := Next(w.config, o, w.now)
@@ -544,7 +534,7 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 }
 
 func TestTheTargetIsNotGivenMoreThanItsShare(t *testing.T) {
-	w := on(t, ofJob, false, func(w *world) bool {
+	w := on(t, ofJob, func(w *world) bool {
 		return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 	})
 	o := w.observe()
@@ -558,7 +548,7 @@ func TestTheTargetIsNotGivenMoreThanItsShare(t *testing.T) {
 // TestNodesThatExchangePodsDoNotWaitForEachOther: as many migrations have begun from each of two
 // nodes as may. If each waited for one of the others to leave its target, none ever would.
 func TestNodesThatExchangePodsDoNotWaitForEachOther(t *testing.T) {
-	w := on(t, ofJob, false, func(w *world) bool {
+	w := on(t, ofJob, func(w *world) bool {
 		return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 	})
 	o := w.observe()
@@ -585,7 +575,7 @@ func TestRefusals(t *testing.T) {
 		}, "QuotaExceeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(0, bare, false)
+			w := newWorld(0, bare)
 			o := w.observe()
 			tc.change(&o)
 			step := Next(w.config, o, w.now)
@@ -604,7 +594,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
-	w := on(t, bare, false, ended)
+	w := on(t, bare, ended)
 	w.controller()
 	step := w.decide()
 	if step.Do != Wait || len(w.m.Finalizers) > 0 {
@@ -645,7 +635,7 @@ func TestTheOldestGoWhenThereAreTooMany(t *testing.T) {
 }
 
 func TestAPodThatCameTooLateGoes(t *testing.T) {
-	w := on(t, bare, false, next(CreatePod))
+	w := on(t, bare, next(CreatePod))
 	late := w.decide()
 	w.m.DeletionTimestamp = &metav1.Time{}
 	for range 30 {
@@ -666,7 +656,7 @@ func TestAPodThatCameTooLateGoes(t *testing.T) {
 }
 
 func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
-	w := on(t, ofJob, false, isStaged)
+	w := on(t, ofJob, isStaged)
 	frozen := w.m.Status.Source.FrozenAt.Time
 	stagedAt := w.m.Status.Target.Time.Time
 	for _, tc := range []struct {
@@ -680,7 +670,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 		{"its clock is behind", stagedAt.Add(-time.Minute), stagedAt.Add(2 * time.Second), seconds(stagedAt.Sub(frozen)), "0.000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, isRunning)
+			w := on(t, ofJob, isRunning)
 			w.m.Status.Source.FrozenAt.Time, w.m.Status.Target.Time.Time = frozen, stagedAt
 			w.restored().Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(tc.started)
 			w.now = tc.now
@@ -693,7 +683,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 }
 
 func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
-	w := on(t, ofJob, false, ended)
+	w := on(t, ofJob, ended)
 	for kind, want := range map[string]string{
 		v1alpha1.MigrationShipped:  "500 bytes sent in 0.200 s",
 		v1alpha1.MigrationFrozen:   "no copy ran for ",
@@ -710,7 +700,7 @@ func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 }
 
 func TestWhatIsToldAboutAMoveThatGoesBack(t *testing.T) {
-	w := on(t, ofJob, false, isBound)
+	w := on(t, ofJob, isBound)
 	var reasons []string
 	w.m.DeletionTimestamp = &metav1.Time{}
 	var outcome *Outcome
@@ -748,7 +738,7 @@ func TestOutcomesOfASuccessAndARefusal(t *testing.T) {
 	}{
 		{false, Outcome{v1alpha1.MigrationSucceeded, "TakenOver"}}, {true, Outcome{v1alpha1.MigrationRefused, "PodNotFound"}},
 	} {
-		w := newWorld(0, bare, false)
+		w := newWorld(0, bare)
 		if tc.gone {
 			delete(w.pods, source)
 		}
@@ -783,7 +773,7 @@ func TestALongMessageIsCut(t *testing.T) {
 }
 
 func TestNoMigrationBeginsWhileTheClusterIsPausedAndNoneThatHasBegunStops(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	o := w.observe()
 	o.Paused = "paused (an incident)"
 	step := Next(w.config, o, w.now)
@@ -799,7 +789,7 @@ func TestNoMigrationBeginsWhileTheClusterIsPausedAndNoneThatHasBegunStops(t *tes
 		t.Errorf("it does not begin once that is over: %+v", step)
 	}
 
-	w = on(t, ofJob, false, isStaged)
+	w = on(t, ofJob, isStaged)
 	o = w.observe()
 	want := Next(w.config, o, w.now)
 	o.Paused = "paused"

@@ -91,7 +91,7 @@ func (w *world) check() error {
 	if w.job != nil && w.job.Status.Failed > 0 {
 		return fmt.Errorf("the Job counts %d failures", w.job.Status.Failed)
 	}
-	if w.made > 0 && alive > 0 && !w.early {
+	if w.made > 0 && alive > 0 {
 		return fmt.Errorf("its owner has made a pod beside the one that moves")
 	}
 	return nil
@@ -119,7 +119,7 @@ func (w *world) checkEnd() error {
 	if got := w.copies(); len(got) > 1 {
 		return fmt.Errorf("two copies continue: %v", got)
 	}
-	if w.died || w.early {
+	if w.died {
 		return nil
 	}
 	return w.checkSurvivor(restored)
@@ -163,7 +163,7 @@ func (w *world) took(pod *corev1.Pod) bool {
 
 // walk simulates one life of a migration, and returns its last phase.
 func walk(seed uint64) (string, *world, error) {
-	w := newWorld(seed, owner(seed%3), seed%10 >= 8)
+	w := newWorld(seed, owner(seed%3))
 	troubles := int(seed/3) % 4 // some lives have none
 	for range 40 + w.rnd.IntN(260) {
 		if troubles > 0 && w.rnd.IntN(60) == 0 {

@@ -64,7 +64,7 @@ func TestANewPodThatCannotStartLeadsBackSoon(t *testing.T) {
 		}, 24 * time.Hour, "DeadlineExceeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, isBound)
+			w := on(t, ofJob, isBound)
 			w.m.Status.Plan.DeadlineAt = metav1.NewTime(w.now.Add(24 * time.Hour))
 			tc.spoil(w)
 			after, why := w.rollsBack()
@@ -76,7 +76,7 @@ func TestANewPodThatCannotStartLeadsBackSoon(t *testing.T) {
 }
 
 func TestANewPodThatStartsAfterAnErrorTakesOver(t *testing.T) {
-	w := on(t, ofJob, false, isBound)
+	w := on(t, ofJob, isBound)
 	w.waitsFor("CreateContainerError", "try again")
 	w.controller()
 	if c := condition(&w.m.Status, v1alpha1.MigrationVerified); c == nil || c.Status != no || c.Reason != "StartError" || !strings.Contains(c.Message, "try again") {

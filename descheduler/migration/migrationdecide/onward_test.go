@@ -51,7 +51,7 @@ func TestOnceTheNewPodHasRunThereIsOnlyTheWayForward(t *testing.T) {
 		{"a pod of a ReplicaSet is not ready, and the migration is cancelled", ofSet, []func(*world){(*world).unready, cancel}, holds},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, tc.owned, false, isRunning)
+			w := on(t, tc.owned, isRunning)
 			for _, spoil := range tc.spoil {
 				spoil(w)
 			}
@@ -81,7 +81,7 @@ func TestOnceTheNewPodHasRunThereIsOnlyTheWayForward(t *testing.T) {
 
 // TestAHoldEndsWhenTheNodeOfTheNewPodIsBack, so that the migration counts towards the limits again.
 func TestAHoldEndsWhenTheNodeOfTheNewPodIsBack(t *testing.T) {
-	w := on(t, ofJob, false, isRunning)
+	w := on(t, ofJob, isRunning)
 	w.unready()
 	w.cutOff(nodeB)
 	w.untilItWaits()

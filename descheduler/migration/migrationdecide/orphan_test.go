@@ -20,7 +20,7 @@ func TestOneCopyIsLeftWheneverTheFinalizerIsForcedOff(t *testing.T) {
 	for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 		writes := 0
 		for at := 0; ; at++ {
-			w := on(t, owned, false, func(w *world) bool { return HandingOver(w.m) })
+			w := on(t, owned, func(w *world) bool { return HandingOver(w.m) })
 			for n := 0; n < at && !Ended(w.m); {
 				if w.controller() {
 					n++
@@ -104,7 +104,7 @@ func TestWhatBecomesOfANewPodWhoseMigrationIsGone(t *testing.T) {
 		{"somebody deletes the new pod", ofJob, isRunning, func(w *world) { w.deletePod(w.restored(), 30) }, "", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, tc.owned, false, tc.until)
+			w := on(t, tc.owned, tc.until)
 			tc.spoil(w)
 			step := Leftover(nil, w.restored(), w.pods[source])
 			if step == nil {

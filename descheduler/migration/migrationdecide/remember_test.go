@@ -48,7 +48,7 @@ func TestThePodRemembersThatItWasNotMoved(t *testing.T) {
 		}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, ordered(v1alpha1.OrderFreeze))
+			w := on(t, ofJob, ordered(v1alpha1.OrderFreeze))
 			if got := w.goesBack(t, tc.migration, tc.spoil); got != tc.want {
 				t.Errorf("it remembers %d, want %d", got, tc.want)
 			}
@@ -57,7 +57,7 @@ func TestThePodRemembersThatItWasNotMoved(t *testing.T) {
 }
 
 func TestThePodRemembersThatThereWasNoRoom(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	w.m.Name = "evict-uid-work-x1-1"
 	o := waiting(w, 10, w.now)
 	step := Next(w.config, o, w.now.Add(time.Hour))
@@ -72,7 +72,7 @@ func TestThePodRemembersThatThereWasNoRoom(t *testing.T) {
 
 // TestTheNewPodRemembersNoFailures: it is on another node.
 func TestTheNewPodRemembersNoFailures(t *testing.T) {
-	w := newWorld(0, bare, false)
+	w := newWorld(0, bare)
 	w.pods[source] = attempts.Note(w.pods[source], &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Name: "evict-uid-work-x1-1", UID: "earlier"}}, w.now)
 	step := w.decide()
 	for range 20 {

@@ -53,7 +53,7 @@ func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 	} {
 		for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 			t.Run(tc.name+", "+kind, func(t *testing.T) {
-				w := on(t, owned, false, tc.until)
+				w := on(t, owned, tc.until)
 				w.restartsSource()
 				start := w.now
 				for range 200 {
@@ -89,7 +89,7 @@ func TestOneCopyIsLeftWheneverTheOldContainerIsStartedAgain(t *testing.T) {
 func TestAFreshCopyIsNotGivenTheGracePeriodOfAFrozenOne(t *testing.T) {
 	for kind, owned := range map[string]owner{"bare": bare, "Job": ofJob, "ReplicaSet": ofSet} {
 		t.Run(kind, func(t *testing.T) {
-			w := on(t, owned, false, func(w *world) bool { return HandingOver(w.m) && w.pods[source].DeletionTimestamp != nil })
+			w := on(t, owned, func(w *world) bool { return HandingOver(w.m) && w.pods[source].DeletionTimestamp != nil })
 			w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://again"
 			for range 10 {
 				w.apply(w.decide(), w.m.ResourceVersion)

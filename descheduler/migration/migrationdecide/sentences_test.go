@@ -48,10 +48,10 @@ func (w *world) says(steps int) string {
 }
 
 // undisturbed returns all conditions of a move that succeeds.
-func undisturbed(t *testing.T, owned owner, restart bool) string {
+func undisturbed(t *testing.T, owned owner) string {
 	t.Helper()
 	var all []string
-	on(t, owned, restart, func(w *world) bool {
+	on(t, owned, func(w *world) bool {
 		all = append(all, conditionsOf(&w.m.Status))
 		return ended(w)
 	})
@@ -60,7 +60,7 @@ func undisturbed(t *testing.T, owned owner, restart bool) string {
 
 // TestANewPodThatRunsAndIsNotReadyIsNotSaidNotToRun has a pod whose probe fails until the deadline.
 func TestANewPodThatRunsAndIsNotReadyIsNotSaidNotToRun(t *testing.T) {
-	w := on(t, ofSet, false, isStaged)
+	w := on(t, ofSet, isStaged)
 	w.restored().Spec.NodeName, w.restored().Status.Phase = nodeB, corev1.PodRunning
 	if says := w.says(20); !strings.Contains(says, "DeadlineExceeded: the new pod could not take over by ") {
 		t.Errorf("it says\n%s", says)
@@ -70,7 +70,7 @@ func TestANewPodThatRunsAndIsNotReadyIsNotSaidNotToRun(t *testing.T) {
 // TestThoseThatAMigrationDoesNotWaitForMayBegin has two others that leave the node since an hour, and one elsewhere that
 // has just begun.
 func TestThoseThatAMigrationDoesNotWaitForMayBegin(t *testing.T) {
-	w := newWorld(0, bare, false)
+	w := newWorld(0, bare)
 	o := w.observe()
 	o.Others = []Flight{{Namespace: "x", PodUID: "1", Source: nodeA, StartedAt: w.now.Add(-time.Hour)}, {Namespace: "y", PodUID: "2", Source: nodeA, StartedAt: w.now.Add(-time.Hour)}}
 	o.Migration.Status = *Next(w.config, o, w.now).Status
@@ -82,26 +82,17 @@ func TestThoseThatAMigrationDoesNotWaitForMayBegin(t *testing.T) {
 	}
 }
 
-// TestANewPodThatIsNotBoundIsOnNoNode has a pod that restarts, whose scheduler does not bind it by the deadline.
-func TestANewPodThatIsNotBoundIsOnNoNode(t *testing.T) {
-	w := on(t, ofJob, true, ordered(v1alpha1.OrderClean))
-	w.restored().Spec.NodeName = ""
-	if says := w.says(20); !strings.Contains(says, "has taken over, and is not bound to a node yet") || strings.Contains(says, "restarted") {
-		t.Errorf("it says\n%s", says)
-	}
-}
-
 func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T) {
-	well, restarted := undisturbed(t, ofJob, false), undisturbed(t, ofJob, true)
+	well := undisturbed(t, ofJob)
 	after := func(until func(*world) bool, spoil func(*world)) string {
-		w := on(t, ofJob, false, until)
+		w := on(t, ofJob, until)
 		spoil(w)
 		return w.says(40)
 	}
 	freeze, cancel := ordered(v1alpha1.OrderFreeze), func(w *world) { w.m.DeletionTimestamp = &metav1.Time{} }
 	cancelled := after(next(CreatePod), cancel)
 	thawed := func() string {
-		w := on(t, ofJob, false, isStaged)
+		w := on(t, ofJob, isStaged)
 		cancel(w)
 		for range 40 {
 			w.now = w.now.Add(time.Second)
@@ -116,7 +107,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return conditionsOf(&w.m.Status)
 	}()
 	waits := func(others ...Flight) string {
-		w := newWorld(0, bare, false)
+		w := newWorld(0, bare)
 		o := w.observe()
 		o.Others = others
 		return conditionsOf(Next(w.config, o, w.now).Status)
@@ -133,7 +124,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	siblings := waits(own...)
 	expired := func(began time.Duration) string {
-		w := newWorld(0, bare, false)
+		w := newWorld(0, bare)
 		o := waiting(w, 10, w.now.Add(-time.Hour))
 		for i := range o.Others {
 			o.Others[i].StartedAt = w.now.Add(began)
@@ -144,7 +135,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return ""
 	}
 	refused := func(change func(*Observation)) string {
-		w := newWorld(0, bare, false)
+		w := newWorld(0, bare)
 		o := w.observe()
 		change(&o)
 		if step := Next(w.config, o, w.now); step.Status != nil {
@@ -157,7 +148,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	})
 	replaced := refused(func(o *Observation) { o.Migration.Spec.PodUID = "earlier" })
 	busy := func(n int) string {
-		w := on(t, ofJob, false, func(w *world) bool { return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze })
+		w := on(t, ofJob, func(w *world) bool { return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze })
 		o := w.observe()
 		for i := range n {
 			o.Others = append(o.Others, Flight{PodUID: fmt.Sprint(i), Source: "x", Target: nodeB})
@@ -165,12 +156,12 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		return conditionsOf(Next(w.config, o, w.now).Status)
 	}
 	changed := func(until func(*world) bool, spoil func(*world)) string { // the first conditions afterwards
-		w := on(t, ofJob, false, until)
+		w := on(t, ofJob, until)
 		spoil(w)
 		return w.says(1)
 	}
 	gone, sourceEnded := changed(freeze, func(w *world) { w.remove(w.pods[source]) }), func(owned owner, spoil func(*corev1.Pod)) string {
-		w := on(t, owned, false, freeze)
+		w := on(t, owned, freeze)
 		spoil(w.pods[source])
 		return w.says(1)
 	}
@@ -178,7 +169,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	unlabelled := func(p *corev1.Pod) { delete(p.Labels, v1alpha1.LabelMigration) }
 	ends := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	bareGone := func() string {
-		w := on(t, bare, false, freeze)
+		w := on(t, bare, freeze)
 		w.remove(w.pods[source])
 		return w.says(1)
 	}()
@@ -203,7 +194,7 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	newPodLost, newPodSilent := after(isBound, silent(nodeB, true)), after(isBound, silent(nodeB, false))
 	ranAndLost, ranAndUnready := after(isRunning, func(w *world) { w.cutOff(nodeB) }), func(owned owner) string {
-		w := on(t, owned, false, isRunning)
+		w := on(t, owned, isRunning)
 		w.unready()
 		cancel(w)
 		return w.says(1)
@@ -230,18 +221,12 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 	bothDirty := after(cleaning, func(w *world) {
 		w.m.Status.Source.Step, w.m.Status.Target.Step = v1alpha1.SourceKilled, v1alpha1.TargetStaged
 	})
-	unbound := func(restart bool) string {
-		w := on(t, ofJob, restart, killed)
-		w.restored().Spec.NodeName = ""
-		w.m.Status.Source.Step = v1alpha1.SourceKilled
-		return w.says(20)
-	}
 	newGone := after(killed, func(w *world) {
 		w.m.Status.Source.Step = v1alpha1.SourceKilled
 		w.remove(w.restored())
 	})
 	oldGone := func() string {
-		w := on(t, bare, false, isBound)
+		w := on(t, bare, isBound)
 		cancel(w)
 		w.controller()
 		w.remove(w.restored())
@@ -285,12 +270,11 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{" to inspect the container", well, missing},
 		{"no node is reserved yet for pod ", noRoom, missing},
 		{"; if the scheduler finds none, the Events of the pod have the reason", noRoom, missing},
-		{" to prepare the restore", assigned, restarted},
-		{" has room, and both nodes are prepared", well, restarted},
-		{" has room", restarted, missing},
-		{"; %d bytes dumped in %s s", well, restarted},
-		{"%d bytes sent in %s s, %d attempts; %d bytes staged on node %s", well, restarted},
-		{"pod %s runs on node %s; restored in %s s", well, restarted},
+		{" to prepare the restore", assigned, missing},
+		{" has room, and both nodes are prepared", well, missing},
+		{"; %d bytes dumped in %s s", well, missing},
+		{"%d bytes sent in %s s, %d attempts; %d bytes staged on node %s", well, missing},
+		{"pod %s runs on node %s; restored in %s s", well, missing},
 
 		// Why it is rolled back.
 		{"the Migration was deleted", cancelled, well},
@@ -352,21 +336,18 @@ func TestEachSentenceOfAMigrationIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{" is not ready, so it is unknown whether the old container is dead: repair the node or remove it", handedLost, handedSilent},
 		{"the new pod has taken over; the agent of node ", handedSilent, handedLost},
 		{" has not reported that the old container is dead: check that the agent runs", handedSilent, handedLost},
-		{"the old container is dead, and the new pod is waiting to be bound", unbound(true), well},
 		{" has replaced the old one", well, cancelled},
 		{"the new pod took over, and has been deleted since", newGone, well},
 		{"the agents remove leftovers", well, missing},
 		{"the old container is dead", well, cancelled},
-		{"no copy ran for ", well, restarted},
+		{"no copy ran for ", well, missing},
 		{"the agent of ", oneDirty[strings.LastIndex(oneDirty, "CleanedUp="):], bothDirty[strings.LastIndex(bothDirty, "CleanedUp="):]},
 		{" has not reported that it has cleaned up", oneDirty, bothDirty},
 		{"the agents of ", bothDirty, oneDirty},
 		{" have not reported that they have cleaned up", bothDirty, oneDirty},
 		{"no leftovers remain on either node", well, bothDirty},
 		{" on node ", well, missing},
-		{"pod %s has taken over, and is not bound to a node yet", unbound(true), restarted},
-		{"pod %s%s has taken over, restarted", restarted, well},
-		{"pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)", well, restarted},
+		{"pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)", well, missing},
 	}, steps())
 }
 
@@ -419,7 +400,6 @@ func steps() map[string]string {
 		"wait for the source to be prepared",
 		"wait for the target to be prepared",
 		"wait for the new pod to be ready",
-		"wait until the new pod is bound",
 		"wait until the new pod is gone",
 		"wait until the old container is dead",
 		"wait until the pod runs",

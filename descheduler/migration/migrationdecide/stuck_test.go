@@ -61,7 +61,7 @@ func TestAMigrationThatWaitsWithoutALimitSaysSoAndCountsNoMore(t *testing.T) {
 		}, v1alpha1.MigrationCleanedUp, "NewPodNotDeleted", (*world).reconnect},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, ofJob, false, tc.until)
+			w := on(t, ofJob, tc.until)
 			if f := FlightOf(w.m); f == nil || f.Stuck || !Counts(w.m) {
 				t.Fatalf("it does not count before: %+v", f)
 			}
@@ -119,7 +119,7 @@ func waiting(w *world, others int, began time.Time) Observation {
 }
 
 func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	w.budgeted(0)
 	w.budgets[0].Status.DisruptedPods = map[string]metav1.Time{source: metav1.NewTime(w.now)} // the eviction's
 	o := waiting(w, 10, w.now.Add(-time.Hour))
@@ -153,7 +153,7 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 // TestAMigrationWaitsAsLongAsOthersBeginAndEnd: a drain of many pods takes longer than the
 // deadline of one, since they move in turn.
 func TestAMigrationWaitsAsLongAsOthersBeginAndEnd(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	began := w.now.Add(4 * time.Minute)
 	o := waiting(w, 10, began)
 	for i := range o.Others[1:] {
@@ -168,7 +168,7 @@ func TestAMigrationWaitsAsLongAsOthersBeginAndEnd(t *testing.T) {
 // TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay: ten migrations with a deadline of a day
 // and a target without room take up half of the room, but only for ten minutes.
 func TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay(t *testing.T) {
-	w := newWorld(0, ofJob, false)
+	w := newWorld(0, ofJob)
 	w.m.Spec.Deadline = metav1.Duration{Duration: 24 * time.Hour}
 	for range 20 {
 		w.controller()
@@ -189,7 +189,7 @@ func TestMigrationsWithoutAPlaceDoNotTakeTheRoomUpForADay(t *testing.T) {
 	if c := condition(step.Status, v1alpha1.MigrationFinished); c.Reason != "ReservationTimeout" || !strings.Contains(c.Message, "10m0s") {
 		t.Errorf("it goes back for %+v", c)
 	}
-	if frozen := on(t, ofJob, false, ordered(v1alpha1.OrderFreeze)); frozen.m != nil {
+	if frozen := on(t, ofJob, ordered(v1alpha1.OrderFreeze)); frozen.m != nil {
 		frozen.m.Status.Plan.DeadlineAt = metav1.NewTime(frozen.now.Add(24 * time.Hour))
 		frozen.now = frozen.now.Add(time.Hour)
 		if step := frozen.decide(); step.Do == WriteStatus && step.Status.Phase == v1alpha1.MigrationRollingBack {
@@ -224,7 +224,7 @@ func TestTheClaimOfAFrozenPodDoesNotLapse(t *testing.T) {
 		{"while its agent is silent", isStaged, func(w *world) { w.m.DeletionTimestamp = &metav1.Time{}; w.cut[nodeA] = true }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := toFreeze(t, 1, false)
+			w := toFreeze(t, 1)
 			for range 100 {
 				if tc.until(w) {
 					break
@@ -262,7 +262,7 @@ func TestTheClaimOfAFrozenPodDoesNotLapse(t *testing.T) {
 // the budget counts the frozen pod again.
 func TestAClaimThatHasLapsedIsMadeAgain(t *testing.T) {
 	for _, allowed := range []int32{0, 1} {
-		w := toFreeze(t, 1, false)
+		w := toFreeze(t, 1)
 		w.budgets[0].Status.DisruptedPods, w.budgets[0].Status.DisruptionsAllowed = nil, allowed
 		for range 5 {
 			w.apply(w.decide(), w.m.ResourceVersion)
@@ -274,7 +274,7 @@ func TestAClaimThatHasLapsedIsMadeAgain(t *testing.T) {
 }
 
 func TestAFrozenPodOnWhichNoBudgetCountsNeedsNoClaim(t *testing.T) {
-	w := toFreeze(t, 1, false)
+	w := toFreeze(t, 1)
 	w.budgets[0].Status.DisruptedPods = nil
 	w.pods[source].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	for range 5 {

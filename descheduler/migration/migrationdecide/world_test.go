@@ -49,8 +49,6 @@ type world struct {
 	restarted bool
 	// ran: the kubelet has reported that the new pod runs, before it was to go, and nobody has deleted it since.
 	ran bool
-	// early: a pod with back-end Restart had ended before its Job had the new one.
-	early bool
 	// died: the pod died for a reason that has nothing to do with its migration.
 	died bool
 	// frozenAt is the progress at the freeze.
@@ -83,7 +81,7 @@ const (
 	ofSet
 )
 
-func newWorld(seed uint64, owned owner, restart bool) *world {
+func newWorld(seed uint64, owned owner) *world {
 	w := &world{
 		rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), version: 1,
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, processes: map[types.UID]*process{},
@@ -93,11 +91,7 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 	for _, name := range []string{nodeA, nodeB, nodeC} {
 		w.nodes[name] = fixtures.AbleNode(name)
 	}
-	how, method := v1alpha1.MigrationCheckpoint, v1alpha1.MethodCheckpoint
-	if restart {
-		how, method = v1alpha1.MigrationRestart, v1alpha1.MethodRestart
-	}
-	pod := runningPod(source, nodeA, how)
+	pod := runningPod(source, nodeA, v1alpha1.MigrationCheckpoint)
 	switch owned {
 	case bare:
 	case ofJob:
@@ -109,7 +103,7 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 	w.processes[pod.UID] = &process{node: nodeA, running: true}
 	w.m = &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "1234-5678", ResourceVersion: "1", Generation: 1, CreationTimestamp: metav1.NewTime(w.now)},
-		Spec:       v1alpha1.MigrationSpec{PodName: source, Method: method, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
+		Spec:       v1alpha1.MigrationSpec{PodName: source, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	return w
 }
@@ -450,7 +444,6 @@ func (w *world) tend(pod *corev1.Pod) bool {
 	case p == nil:
 		return false
 	case pod.DeletionTimestamp != nil && p.running:
-		w.noteEarly(pod)
 		*p = process{node: p.node, progress: p.progress}
 		w.logf("%s is killed", pod.Name)
 		return true
@@ -484,13 +477,6 @@ func (w *world) saidToRun(pod *corev1.Pod) {
 	w.changed(pod)
 	w.ran = w.ran || pod.Name != source && w.m != nil && !Back(w.m)
 	w.logf("%s is said to run", pod.Name)
-}
-
-// noteEarly records that a pod ends before another has its place.
-func (w *world) noteEarly(pod *corev1.Pod) {
-	if r := w.restored(); pod.Name == source && r != nil && !podedit.HasTakenOver(r) {
-		w.early = true
-	}
 }
 
 // start starts the container of a bound pod, from its checkpoint if it has one that exists.

@@ -23,7 +23,7 @@ func inputOf() movable.Input {
 	pod := fixtures.MovablePod("work", "a")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
 	return movable.Input{
-		Pod: pod, Method: v1alpha1.MethodCheckpoint,
+		Pod:   pod,
 		Nodes: map[string]*corev1.Node{"a": fixtures.AbleNode("a"), "b": fixtures.AbleNode("b")},
 	}
 }
@@ -181,57 +181,13 @@ func TestTheNameOfTheNewPodDoesAsAHostName(t *testing.T) {
 	}
 }
 
-func TestAPodThatStartsAgainKeepsItsImage(t *testing.T) {
-	in := inputOf()
-	in.Method = v1alpha1.MethodRestart
-	in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	in.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
-	_, pod := planFor(t, in)
-	c := pod.Spec.Containers[0]
-	if c.Image != "registry/work:1" || c.ImagePullPolicy != corev1.PullAlways || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || len(pod.Spec.InitContainers) != 1 {
-		t.Errorf("container %+v, %s", c, pod.Spec.RestartPolicy)
-	}
-}
-
 // Whoever may create a pod may write its annotations. The descheduler creates pods that others may not.
 func TestNoAnnotationChoosesTheImageOfTheNewPod(t *testing.T) {
-	for method, allowed := range map[v1alpha1.MigrationMethod]string{v1alpha1.MethodRestart: v1alpha1.MigrationRestart, v1alpha1.MethodCheckpoint: v1alpha1.MigrationCheckpoint} {
-		in := inputOf()
-		in.Method = method
-		in.Pod.Annotations[v1alpha1.AnnotationMigration] = allowed
-		in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "supercargo.dev/checkpoint:12345678-9abc"
-		plan, pod := planFor(t, in)
-		if got := []string{plan.BaseImage, pod.Spec.Containers[0].Image, pod.Annotations[v1alpha1.AnnotationBaseImage]}; slices.ContainsFunc(got, func(image string) bool { return image != "registry/work:1" }) {
-			t.Errorf("method %s: the images are %q, want that of the pod", method, got)
-		}
-	}
-}
-
-func TestAPodThatWasRestoredAndStartsAgainHasItsOwnCommand(t *testing.T) {
-	for name, tc := range map[string]struct {
-		command    []string
-		annotation string
-		want, args []string
-	}{
-		"restored":                          {[]string{RestoredCommand}, `{"command":["work"],"args":["--fast"]}`, []string{"work"}, []string{"--fast"}},
-		"restored, with the image's":        {[]string{RestoredCommand}, `{}`, nil, nil},
-		"an annotation that does not apply": {[]string{"own"}, `{"command":["other"]}`, []string{"own"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := inputOf()
-			in.Method = v1alpha1.MethodRestart
-			in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-			in.Pod.Annotations[v1alpha1.AnnotationCommand] = tc.annotation
-			in.Pod.Spec.Containers[0].Command = tc.command
-			_, pod := planFor(t, in)
-			if c := pod.Spec.Containers[0]; !slices.Equal(c.Command, tc.want) || !slices.Equal(c.Args, tc.args) {
-				t.Errorf("it starts with %q %q, want %q %q", c.Command, c.Args, tc.want, tc.args)
-			}
-			if text, there := pod.Annotations[v1alpha1.AnnotationCommand]; there {
-				t.Errorf("it keeps the command %s although it is not restored", text)
-			}
-		})
+	in := inputOf()
+	in.Pod.Annotations[v1alpha1.AnnotationBaseImage] = "supercargo.dev/checkpoint:12345678-9abc"
+	plan, pod := planFor(t, in)
+	if got := []string{plan.BaseImage, pod.Spec.Containers[0].Image, pod.Annotations[v1alpha1.AnnotationBaseImage]}; slices.ContainsFunc(got, func(image string) bool { return image != "registry/work:1" }) {
+		t.Errorf("the images are %q, want that of the pod", got)
 	}
 }
 
@@ -252,26 +208,21 @@ func TestTheNewPodIsExpectedToRunForTheRest(t *testing.T) {
 	started := metav1.NewTime(planned.Add(-40 * time.Second))
 	tests := []struct {
 		name                    string
-		method                  v1alpha1.MigrationMethod
 		runtime, finish, expect string
 		start                   *metav1.Time
 	}{
-		{"what it says of itself, less what it has run", v1alpha1.MethodCheckpoint, "100s", "", "1m0s", &started},
-		{"until the scheduler expects it to end", v1alpha1.MethodCheckpoint, "100s", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
-		{"also if it has no annotation", v1alpha1.MethodCheckpoint, "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
-		{"one that is late may end at any time", v1alpha1.MethodCheckpoint, "30s", "", "1s", &started},
-		{"nothing is known", v1alpha1.MethodCheckpoint, "", "", "", &started},
-		{"what it says cannot be read", v1alpha1.MethodCheckpoint, "soon", "", "soon", &started},
-		{"it is not known since when it runs", v1alpha1.MethodCheckpoint, "100s", "", "100s", nil},
-		{"one that starts again from nothing", v1alpha1.MethodRestart, "100s", "", "100s", &started},
+		{"what it says of itself, less what it has run", "100s", "", "1m0s", &started},
+		{"until the scheduler expects it to end", "100s", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
+		{"also if it has no annotation", "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
+		{"one that is late may end at any time", "30s", "", "1s", &started},
+		{"nothing is known", "", "", "", &started},
+		{"what it says cannot be read", "soon", "", "soon", &started},
+		{"it is not known since when it runs", "100s", "", "100s", nil},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			in := inputOf()
-			in.Method, in.Pod.Status.StartTime = tc.method, tc.start
-			if tc.method == v1alpha1.MethodRestart {
-				in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-			}
+			in.Pod.Status.StartTime = tc.start
 			for key, value := range map[string]string{v1alpha1.AnnotationRuntime: tc.runtime, v1alpha1.AnnotationExpectedFinish: tc.finish} {
 				if value != "" {
 					in.Pod.Annotations[key] = value

@@ -17,7 +17,7 @@ import (
 // node returns a node that meets all requirements of checkpoint.
 func node(change ...func(*capability.Node)) capability.Node {
 	n := capability.Node{
-		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendRestart},
+		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd},
 		Arch:     "amd64", CPUFeatures: []string{"avx", "avx2", "fpu", "sse4_2"},
 		Kernel: "6.18.0-3-amd64", Runtime: "containerd://2.3.7", CRIU: "4.2.1", Restore: true,
 	}
@@ -42,7 +42,7 @@ func checkpoint(change ...func(*capability.Requirements)) capability.Requirement
 func TestANodeIsWrittenAsTheDesignSaysAndReadBack(t *testing.T) {
 	n := node()
 	n.CPUFeatures = []string{"sse4_2", "fpu", "avx", "fpu", "avx2"}
-	const want = `{"version":1,"backends":["Containerd","Restart"],"arch":"amd64","cpuFeatures":["avx","avx2","fpu","sse4_2"],` +
+	const want = `{"version":1,"backends":["Containerd"],"arch":"amd64","cpuFeatures":["avx","avx2","fpu","sse4_2"],` +
 		`"kernel":"6.18.0-3-amd64","runtime":"containerd://2.3.7","criu":"4.2.1","restore":true}`
 	if got := n.Encode(); got != want {
 		t.Errorf("written as\n%s\nwant\n%s", got, want)
@@ -57,10 +57,6 @@ func TestANodeIsWrittenAsTheDesignSaysAndReadBack(t *testing.T) {
 }
 
 func TestRequirementsAreWrittenAsTheDesignSaysAndReadBack(t *testing.T) {
-	const restart = `{"version":1,"backend":"Restart"}`
-	if got := (capability.Requirements{Backend: v1alpha1.BackendRestart}).Encode(); got != restart {
-		t.Errorf("a restart is written as %s, want %s", got, restart)
-	}
 	want := `{"version":1,"backend":"Containerd","arch":"amd64","cpuFeatures":["avx","fpu"],"kernel":"6.18","runtime":"containerd://2.1","criu":"4.2",` +
 		`"baseImage":"docker.io/library/busybox:1.36","baseImageID":"sha256:` + strings.Repeat("a", 64) + `"}`
 	if got := checkpoint().Encode(); got != want {
@@ -73,8 +69,8 @@ func TestRequirementsAreWrittenAsTheDesignSaysAndReadBack(t *testing.T) {
 }
 
 func TestListsAreReadInOrderHoweverTheyAreWritten(t *testing.T) {
-	n, err := capability.ParseNode(`{"version":1,"backends":["Restart","Containerd","Restart"],"cpuFeatures":["b","a","b"],"restore":true,"later":{"x":1}}`)
-	want := capability.Node{Backends: []v1alpha1.MigrationBackend{"Containerd", "Restart"}, CPUFeatures: []string{"a", "b"}, Restore: true}
+	n, err := capability.ParseNode(`{"version":1,"backends":["Simulated","Containerd","Simulated"],"cpuFeatures":["b","a","b"],"restore":true,"later":{"x":1}}`)
+	want := capability.Node{Backends: []v1alpha1.MigrationBackend{"Containerd", "Simulated"}, CPUFeatures: []string{"a", "b"}, Restore: true}
 	if diff := gocmp.Diff(want, n); err != nil || diff != "" {
 		t.Errorf("node: %v (-want +got):\n%s", err, diff)
 	}
@@ -144,7 +140,7 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 		{"an able node", nil, nil, ""},
 		{"a node without an agent", func(n *capability.Node) { *n = capability.Node{} }, nil, "does not support back-end Containerd (its agent supports none)"},
 		{"another back-end", nil, func(r *capability.Requirements) { r.Backend = v1alpha1.BackendSimulated },
-			"does not support back-end Simulated (its agent supports Containerd, Restart)"},
+			"does not support back-end Simulated (its agent supports Containerd)"},
 		{"restore is off", func(n *capability.Node) { n.Restore = false }, nil, "has a container runtime that does not restore checkpoints"},
 		{"another architecture", func(n *capability.Node) { n.Arch = "arm64" }, nil, "has architecture arm64 instead of amd64"},
 		{"an architecture not told", func(n *capability.Node) { n.Arch = "" }, nil, "has architecture unknown instead of amd64"},
@@ -168,8 +164,6 @@ func TestACheckpointGoesWhereItCanBeRestored(t *testing.T) {
 			*n = capability.Node{Backends: []v1alpha1.MigrationBackend{"Simulated"}, Restore: true}
 		}, func(r *capability.Requirements) { *r = capability.Requirements{Backend: v1alpha1.BackendSimulated} }, ""},
 		{"any architecture", nil, func(r *capability.Requirements) { r.Arch = "" }, ""},
-		{"a restart goes anywhere", func(n *capability.Node) { *n = capability.Node{} },
-			func(r *capability.Requirements) { r.Backend = v1alpha1.BackendRestart }, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -247,7 +241,7 @@ func FuzzParseNode(f *testing.F) {
 
 func FuzzParseRequirements(f *testing.F) {
 	f.Add(checkpoint().Encode(), node().Encode())
-	f.Add(`{"version":1,"backend":"Restart"}`, "")
+	f.Add(`{"version":1,"backend":"Simulated"}`, "")
 	f.Add(`{"version":1,"backend":"Containerd","kernel":"6.","criu":"v4.99999999999999999999"}`, node().Encode())
 	f.Fuzz(func(t *testing.T, pod, able string) {
 		r, err := capability.ParseRequirements(pod)
@@ -258,7 +252,7 @@ func FuzzParseRequirements(f *testing.F) {
 			t.Errorf("read %+v, wrote %s, read %+v: %v", r, r.Encode(), again, err)
 		}
 		n, _ := capability.ParseNode(able)
-		if err := r.Fits(n); err == nil && r.Arch != n.Arch && r.Arch != "" && r.Backend != v1alpha1.BackendRestart {
+		if err := r.Fits(n); err == nil && r.Arch != n.Arch && r.Arch != "" {
 			t.Errorf("%+v goes to %+v", r, n)
 		}
 	})

@@ -66,9 +66,8 @@ func source(step v1alpha1.SourceStep) change {
 }
 
 const (
-	freeze  = v1alpha1.OrderFreeze
-	kill    = v1alpha1.OrderKill
-	restart = v1alpha1.BackendRestart
+	freeze = v1alpha1.OrderFreeze
+	kill   = v1alpha1.OrderKill
 )
 
 func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
@@ -87,7 +86,6 @@ func TestAPodIsPlacedWhereItsMigrationIs(t *testing.T) {
 		{"and later", migration(order(kill), own, target("b", v1alpha1.TargetStaged)), deadline.Add(time.Hour), "b", ""},
 		{"nowhere if another pod has the reservation", migration(order(freeze), reserved("b", "other")), noon, "", "has lost its reservation after order Freeze"},
 		{"nowhere if nothing is reserved", migration(order(freeze)), noon, "", "has lost its reservation"},
-		{"anywhere if it is restarted", migration(backend(restart), order(kill), own), deadline.Add(time.Hour), "", ""},
 		{"nowhere without a migration", nil, noon, "", "is the new pod of a migration that no longer exists"},
 		{"nor with one that has come in its place", migration(func(m *v1alpha1.Migration) { m.UID = "later" }), noon, "", "that no longer exists"},
 		{"nor without a plan", migration(func(m *v1alpha1.Migration) { m.Status.Plan = nil }), noon, "", "without a plan"},
@@ -163,17 +161,6 @@ func TestAHeldPodIsBoundWhenItCanStartAndNotBefore(t *testing.T) {
 		{"when the reservation is given to another", migration(reserved("b", "other")), func(h *stagingdecide.Held) { h.Reserved = true }, noon, giveUp("Lost")},
 		{"or undone", migration(), func(h *stagingdecide.Held) { h.Reserved = true }, noon, giveUp("Lost")},
 		{"when the checkpoint goes to another node", migration(reserved("a", "pod-uid"), order(freeze)), nil, noon, giveUp("Lost")},
-
-		{"a restart waits for the hand-over", migration(own, backend(restart)), nil, noon, wait(limit)},
-		{"whatever the target says", migration(own, backend(restart), target("b", v1alpha1.TargetFailed)), nil, noon, wait(limit)},
-		{"then for the end of the old container", migration(own, backend(restart), order(kill), source(v1alpha1.SourcePrepared)), nil, noon, wait(limit)},
-		{"past the deadline too", migration(own, backend(restart), order(kill)), func(h *stagingdecide.Held) { h.Since = deadline }, deadline.Add(time.Minute), wait(deadline.Add(timeout))},
-		{"but not without end on this node", migration(own, backend(restart), order(kill)), nil, limit, undo("Timeout")},
-		{"until it is killed", migration(own, backend(restart), order(kill), source(v1alpha1.SourceKilled)), nil, noon, bind},
-		{"or cleaned up after", migration(own, backend(restart), order(kill), source(v1alpha1.SourceCleaned)), nil, noon, bind},
-		{"or its pod is gone", migration(own, backend(restart), order(kill)), func(h *stagingdecide.Held) { h.SourceGone = true }, noon, bind},
-		{"not if that was before the order", migration(own, backend(restart)), func(h *stagingdecide.Held) { h.SourceGone = true }, noon, wait(limit)},
-		{"a checkpoint does not care", migration(own, order(freeze)), func(h *stagingdecide.Held) { h.SourceGone = true }, noon, wait(deadline)},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -221,7 +208,6 @@ func TestAPodIsTriedAgainWhenItsMigrationLetsIt(t *testing.T) {
 		{"the reservation is undone", migration(own), migration(), true},
 		{"a reservation comes back", migration(order(freeze)), migration(order(freeze), own), true},
 		{"the order pins it", migration(own), migration(own, order(freeze)), true},
-		{"the source is killed for a restart", migration(backend(restart), own), migration(backend(restart), own, order(kill)), false},
 		{"a report", migration(own), migration(own, source(v1alpha1.SourcePrepared)), false},
 		{"a first reservation", migration(), migration(own), false},
 		{"the end", migration(own), migration(own, order(v1alpha1.OrderThaw)), false},
@@ -244,7 +230,7 @@ func TestWhateverTheMigrationSaysThePodIsNotBoundTooEarly(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := randomMigration(r)
 		h := stagingdecide.Held{Pod: pod, Node: "b", Since: noon, Timeout: timeout,
-			Reserved: r.IntN(2) == 0, Deleted: r.IntN(8) == 0, SourceGone: r.IntN(2) == 0}
+			Reserved: r.IntN(2) == 0, Deleted: r.IntN(8) == 0}
 		now := noon.Add(time.Duration(r.IntN(12)) * time.Minute)
 		next := h.Next(m, now)
 		steps[next.Step]++
@@ -264,9 +250,14 @@ func breach(h stagingdecide.Held, s v1alpha1.MigrationStatus, next stagingdecide
 	own := s.Reservation != nil && s.Reservation.Node == "b" && s.Reservation.PodUID == "pod-uid"
 	switch next.Step {
 	case stagingdecide.Bind:
-		return boundTooEarly(h, s, own)
+		switch {
+		case !own || h.Deleted:
+			return "bound without a reservation"
+		case !staged(s):
+			return "started without its checkpoint"
+		}
 	case stagingdecide.Reserve:
-		if s.Plan.Backend != "Restart" && s.Order != "Prepare" {
+		if s.Order != "Prepare" {
 			return "reserved again for a checkpoint that is on its way"
 		}
 	case stagingdecide.Wait:
@@ -281,23 +272,6 @@ func breach(h stagingdecide.Held, s v1alpha1.MigrationStatus, next stagingdecide
 	return ""
 }
 
-func boundTooEarly(h stagingdecide.Held, s v1alpha1.MigrationStatus, own bool) string {
-	switch again := s.Plan.Backend == "Restart"; {
-	case !own || h.Deleted:
-		return "bound without a reservation"
-	case again && !dead(h, s):
-		return "started beside the old container"
-	case !again && !staged(s):
-		return "started without its checkpoint"
-	}
-	return ""
-}
-
-func dead(h stagingdecide.Held, s v1alpha1.MigrationStatus) bool {
-	killed := s.Source != nil && (s.Source.Step == "Killed" || s.Source.Step == "Cleaned")
-	return s.Order == "Kill" && (h.SourceGone || killed)
-}
-
 func staged(s v1alpha1.MigrationStatus) bool {
 	return (s.Order == "Freeze" || s.Order == "Kill") && s.Target != nil && s.Target.Node == "b" && s.Target.Step == "Staged"
 }
@@ -308,7 +282,7 @@ func randomMigration(r *rand.Rand) *v1alpha1.Migration {
 	m := migration(
 		order(pick(r, v1alpha1.OrderPrepare, freeze, freeze, kill, kill, v1alpha1.OrderThaw, v1alpha1.OrderClean)),
 		phase(pick(r, v1alpha1.MigrationReserving, v1alpha1.MigrationMoving, v1alpha1.MigrationHandingOver, v1alpha1.MigrationRollingBack)),
-		backend(pick(r, v1alpha1.BackendContainerd, v1alpha1.BackendSimulated, restart)))
+		backend(pick(r, v1alpha1.BackendContainerd, v1alpha1.BackendSimulated)))
 	if r.IntN(4) > 0 {
 		reserved(pick(r, "a", "b", "b", "b"), pick(r, "pod-uid", "pod-uid", "pod-uid", "other"))(m)
 	}

@@ -29,7 +29,7 @@ type bench struct {
 func newBench(t *testing.T, name string, nodes int, from ...*kit.Sites) *bench {
 	t.Helper()
 	b := newEmptyBench(t, name, from...)
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}
 	b.AddNodes(nodes, map[string]string{v1alpha1.AnnotationCapability: can.Encode()})
 	b.agents = startAgents(b)
 	return b

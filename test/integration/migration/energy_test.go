@@ -45,7 +45,7 @@ func newEnergyBench(t *testing.T, name, arch string) *bench {
 func (b *bench) typed(i int, arch string, joules, seconds float64) {
 	b.Helper()
 	machineType := b.Node(i) + "-type"
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: arch, Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: arch, Restore: true}
 	err := playground.CreateNodes(b.Context(), b.Site.Playground.Client(), []playground.NodeSpec{{
 		Name: b.Node(i), CPU: "8", Memory: "32Gi", MachineType: machineType,
 		Labels:      map[string]string{kit.BenchLabel: b.Space, corev1.LabelArchStable: arch},

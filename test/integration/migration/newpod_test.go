@@ -20,7 +20,7 @@ import (
 // addSilentNode adds a node without a kubelet: the test writes its status.
 func (b *bench) addSilentNode(name string) {
 	b.Helper()
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}
 	spec := playground.NodeSpec{
 		Name: name, CPU: "8", Memory: "32Gi", Labels: map[string]string{kit.BenchLabel: b.Space},
 		Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode(), "kwok.x-k8s.io/node": "none"},
