@@ -224,7 +224,7 @@ func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	got := f.ask(now, s, []string{"a"})
 	want := []cluster.Transfer{
 		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it will be moved with its state"},
-		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it will be restarted on another node"},
+		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it can be restarted on another node"},
 	}
 	byName := cmpopts.SortSlices(func(a, b cluster.Transfer) bool { return a.Pod < b.Pod })
 	if diff := cmp.Diff(want, got, byName); diff != "" {
@@ -264,7 +264,7 @@ func TestOnlyARestartedPodChangesItsArchitectureInASimulation(t *testing.T) {
 func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
 	t.Parallel()
 	const never, in, out = v1alpha1.EvictServicesNever, v1alpha1.EvictServicesOptIn, v1alpha1.EvictServicesOptOut
-	wait, evict, migrate := cluster.WaysOf(cluster.Wait), cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Migrate)
+	evict, migrate := cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Migrate)
 	for _, tc := range []struct {
 		name     string
 		which    v1alpha1.ServiceEviction
@@ -276,7 +276,6 @@ func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
 		{"nothing is declared, and it must opt in", in, 0, false, 0},
 		{"nothing is declared, and services never leave", never, 0, false, 0},
 		{"it may be restarted", in, evict, false, evict},
-		{"it was restarted before", in, wait, false, evict},
 		{"it is moved with its state", out, migrate, false, migrate},
 		{"it may be restarted, and services never leave", never, evict, false, 0},
 		{"it never moves", out, 0, true, 0},

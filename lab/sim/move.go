@@ -133,7 +133,7 @@ func (e *engine) evict(r *running) error {
 		return nil
 	}
 	q := e.enqueue(r.pod, e.evicted[r.pod])
-	q.started, q.first, q.ends = true, r.first, r.ends
+	q.started, q.first, q.ends, q.reason = true, r.first, r.ends, "evicted, and not yet scheduled again"
 	e.parked = append(e.parked, q)
 	if q.ends > 0 {
 		e.push(event{at: q.ends, kind: expiry, queued: q})

@@ -3,10 +3,10 @@ package sim_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/lab/scenario"
-	"supercargo.dev/supercargo/lab/sim"
 )
 
 // transfer moves one pod with the given saving in joules.
@@ -31,19 +31,35 @@ func TestASinglePodMovesAndItsNodeStays(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsEvictedBeginsFromTheBeginningWhereTheSchedulerPlacesIt has a scheduler that prefers the machine that it
+// came from, until that is closed.
 func TestAPodThatIsEvictedBeginsFromTheBeginningWhereTheSchedulerPlacesIt(t *testing.T) {
 	t.Parallel()
-	c := &script{plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, -7)}}
-	h := simulate(t, scene(asArm), c, job("job", ten, 0, 100*s))
-	h.expect(t, "job", "0s started: medium-0", "20s restarted: wide-0", "3m40s ended: wide-0") // 100 s at half the speed
-	if h.Migrations != 0 || h.Evictions != 1 || h.LostWork != 20*s || h.SavedJoules != 0 || h.AddedJoules != 7 {
-		t.Errorf("counts %s; saved %v J, added %v J", h.counts(), h.SavedJoules, h.AddedJoules)
-	}
-	if got := h.Runtimes; len(got) != 1 || got[0] != 220*s {
-		t.Errorf("runtimes %v, want 220 s from the first start", got)
-	}
-	if want := (sim.Placement{At: 20 * s, Pod: "job", Node: "wide-0", Flavor: "wide", Reason: "restarted from medium-0: the script says so"}); h.Placements[1] != want {
-		t.Errorf("placement %+v, want %+v", h.Placements[1], want)
+	again := transfer("job", "medium-0", "wide-0", cluster.Evict, -7)
+	closed := again
+	closed.Drains = []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, Until: 1000 * s, CordonOnly: true}}
+	for name, tc := range map[string]struct {
+		plan    cluster.Plan
+		node    string
+		ends    string
+		runtime time.Duration
+	}{
+		"to the same machine":      {again, "medium-0", "2m0s", 120 * s},
+		"to one of half its speed": {closed, "wide-0", "3m40s", 220 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := simulate(t, scene(asArm), &script{plans: plans{20 * s: tc.plan}}, job("job", ten, 0, 100*s))
+			h.expect(t, "job", "0s started: medium-0", "20s evicted: medium-0", "20s started: "+tc.node, tc.ends+" ended: "+tc.node)
+			if h.Migrations != 0 || h.Evictions != 1 || h.LostWork != 20*s || h.SavedJoules != 0 || h.AddedJoules != 7 {
+				t.Errorf("counts %s; saved %v J, added %v J", h.counts(), h.SavedJoules, h.AddedJoules)
+			}
+			if got := h.Runtimes; len(got) != 1 || got[0] != tc.runtime {
+				t.Errorf("runtimes %v, want %v from the first start", got, tc.runtime)
+			}
+			if p := h.Placements[1]; p.Node != tc.node || p.Reason != "scheduled again after its eviction" {
+				t.Errorf("placement %+v", p)
+			}
+		})
 	}
 }
 
@@ -74,7 +90,7 @@ func TestAMoveThatCannotBeMadeIsAFaultOfThePlan(t *testing.T) {
 	}
 }
 
-// TestAPodMovesAsItDeclares checks what a controller observes before and after a job is restarted.
+// TestAPodMovesAsItDeclares checks what a controller observes before and after a job is evicted.
 func TestAPodMovesAsItDeclares(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -92,7 +108,7 @@ func TestAPodMovesAsItDeclares(t *testing.T) {
 		asked := job("job", ten, 0, 100*s)
 		asked.Migration = tc.says
 		simulate(t, scene(pair), c, asked)
-		before, after := podOf(t, nodeOf(t, c.at(t, 20*s), "medium-0"), "job"), podOf(t, nodeOf(t, c.at(t, 40*s), "wide-0"), "job")
+		before, after := podOf(t, nodeOf(t, c.at(t, 20*s), "medium-0"), "job"), podOf(t, nodeOf(t, c.at(t, 40*s), "medium-0"), "job")
 		if before.Ways != tc.ways || before.Fixed != tc.fixed || after.Ways != tc.then || after.Fixed != tc.fixed {
 			t.Errorf("%q, asked: %t: ways %v, then %v, fixed %t, then %t; want %v, then %v, fixed %t",
 				tc.says, tc.asks, before.Ways, after.Ways, before.Fixed, after.Fixed, tc.ways, tc.then, tc.fixed)
