@@ -234,27 +234,6 @@ func TestAMovedPodIsHeldOnItsReservedNodeUntilItsCheckpointIsStaged(t *testing.T
 	}
 }
 
-func TestARestartedPodIsHeldUntilItsOldOneIsGone(t *testing.T) {
-	s := newStaging(t)
-	createNode(t, s.client, fixtures.Node("source", 4000, 8*gi))
-	createNode(t, s.client, fixtures.Node("agentless", 4000, gi)) // the best fit; a restart needs no agent
-	old := fixtures.Pod("m-old", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "source" })
-	createPods(t, s.client, []*corev1.Pod{old})
-	startScheduler(t, s.p, fast)
-	s.move("m", capability.Requirements{Backend: v1alpha1.BackendRestart})
-	s.reserved("m", "agentless")
-	s.order("m", v1alpha1.OrderKill)
-	s.others("a")
-	s.pending("m")
-	now := int64(0)
-	if err := s.client.CoreV1().Pods("default").Delete(t.Context(), "m-old", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
-	if node := s.bound("m-moved"); node != "agentless" {
-		t.Errorf("the pod is bound to %s, want agentless", node)
-	}
-}
-
 func TestTheRoomOfAMovedPodIsGivenAwayWhenItsAgentFails(t *testing.T) {
 	s := newStaging(t)
 	s.ableNode("good", gi+gi/2, "avx2")

@@ -93,7 +93,7 @@ func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.Mig
 	b.Helper()
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: "move-" + pod.Name},
-		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: time.Minute}},
+		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Deadline: metav1.Duration{Duration: time.Minute}},
 	}
 	b.Make(m)
 	now := metav1.Now()

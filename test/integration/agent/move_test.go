@@ -97,22 +97,3 @@ func TestThawUndoesTheMoveAtEveryStep(t *testing.T) {
 		})
 	}
 }
-
-func TestRestartTakesNoState(t *testing.T) {
-	b := newBench(t)
-	b.start()
-	pod := b.pod("work")
-	m := b.migrationBy(pod, v1alpha1.BackendRestart)
-	if prepared := b.sourceSays(m, v1alpha1.SourcePrepared); prepared.Certificate != "" {
-		t.Error("the source has made a certificate, and nothing is to be sent")
-	}
-	b.reserve(m, b.to)
-	b.order(m, v1alpha1.OrderKill)
-	if err := b.Delete(b.Context(), pod, client.GracePeriodSeconds(0)); err != nil { // as the kubelet does
-		t.Fatal(err)
-	}
-	b.sourceSays(m, v1alpha1.SourceKilled)
-	b.order(m, v1alpha1.OrderClean)
-	b.sourceSays(m, v1alpha1.SourceCleaned)
-	b.nothingLeft()
-}

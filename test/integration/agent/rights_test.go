@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
-	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
@@ -55,11 +56,19 @@ func (b *bench) asAgent(name string) *rest.Config {
 func TestRightsAreEnough(t *testing.T) {
 	b := newBench(t)
 	b.config.Client, b.config.Node, b.config.Simulation, b.config.AdvertiseHost = b.asAgent(b.from), b.from, nil, "127.0.0.1"
-	b.config.Backends = func(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend {
-		return map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendRestart: restart.New(pods)}
+	b.config.Backends = func() map[v1alpha1.MigrationBackend]checkpoint.Backend {
+		model, err := simulated.New(simulated.Model{}, t.TempDir(), clock.RealClock{}, func(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
+			pod := &corev1.Pod{}
+			return pod, b.Get(ctx, name, pod)
+		})
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendSimulated: {Source: model, Target: model}}
 	}
 	b.config.Capability = func(context.Context, *corev1.Node) (capability.Node, error) {
-		return capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}}, nil
+		return capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}}, nil
 	}
 	b.start()
 	b.Eventually("the node says what it can do", func() string {
@@ -73,7 +82,7 @@ func TestRightsAreEnough(t *testing.T) {
 		return ""
 	})
 	pod := b.pod("work")
-	m := b.migrationBy(pod, v1alpha1.BackendRestart)
+	m := b.migrationBy(pod, v1alpha1.BackendSimulated)
 	b.sourceSays(m, v1alpha1.SourcePrepared)
 	b.order(m, v1alpha1.OrderKill)
 	if err := b.Delete(b.Context(), pod, client.GracePeriodSeconds(0)); err != nil {

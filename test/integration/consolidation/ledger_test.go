@@ -336,19 +336,9 @@ func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
 	switch {
 	case p.says == v1alpha1.MigrationNever:
 		l.breaks("pod %s is taken away though it is never to be moved", p.name)
-	case !evicted && (p.says != v1alpha1.MigrationRestart || !l.restarts(pod)):
+	case !evicted:
 		l.breaks("pod %s is lost with %v of work: %s, deleted %t", p.name, b.done.Round(time.Second), pod.Status.Phase, pod.DeletionTimestamp != nil)
 	}
-}
-
-// restarts reports whether a Migration restarts the pod elsewhere.
-func (l *ledger) restarts(pod *corev1.Pod) bool {
-	for _, m := range l.moves {
-		if p := m.Status.Plan; p != nil && p.PodUID == string(pod.UID) && p.Backend == v1alpha1.BackendRestart {
-			return true
-		}
-	}
-	return false
 }
 
 // carried reports whether a pod is the source of a Migration that was handed over.

@@ -74,7 +74,7 @@ func (s *shim) saw(pod *corev1.Pod, moved *v1alpha1.Migration, now time.Time) *b
 
 // source returns the body whose state a Migration moves.
 func (s *shim) source(m *v1alpha1.Migration) *body {
-	if m == nil || m.Status.Plan == nil || m.Status.Plan.Backend == v1alpha1.BackendRestart {
+	if m == nil || m.Status.Plan == nil {
 		return nil
 	}
 	return s.bodies[types.UID(m.Status.Plan.PodUID)]

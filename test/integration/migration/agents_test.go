@@ -192,7 +192,7 @@ func nextTarget(m *v1alpha1.Migration) *v1alpha1.TargetReport {
 	r := &v1alpha1.TargetReport{}
 	if t := m.Status.Target; t != nil && (reservation == nil || t.Node == reservation.Node) {
 		r = t.DeepCopy()
-	} else if reservation == nil || m.Status.Plan.Backend == v1alpha1.BackendRestart {
+	} else if reservation == nil {
 		return nil
 	} else {
 		r.Node = reservation.Node

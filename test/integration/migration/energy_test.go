@@ -98,6 +98,10 @@ func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: b.Space, Name: name},
 			Spec: batchv1.JobSpec{
 				BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
+				PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+					Action:          batchv1.PodFailurePolicyActionIgnore,
+					OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+				}}},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 			},
 		})
@@ -216,7 +220,7 @@ func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergyAndOthersStay(t *testing.T)
 	b.endsIn("ends", time.Minute) // after an hour of work that a failed migration would repeat
 	b.deschedule(thrifty)
 	for job, m := range b.moved("goes", "wants") {
-		if m.Spec.TargetNode != b.Node(1) || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
+		if m.Spec.TargetNode != b.Node(1) || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
 			t.Errorf("the pod of %s has moved by %+v, asked for by %q", job, m.Spec, m.Annotations[v1alpha1.AnnotationRequestedBy])
 		}
 		checkSteps(t, &m, checkpointSteps)
@@ -271,22 +275,37 @@ func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T
 	}
 }
 
-func TestOnlyWhoMayBeStartedAgainGoesToAnotherArchitecture(t *testing.T) {
+func TestOnlyWhoMayBeStartedAgainLeavesForAnotherArchitecture(t *testing.T) {
 	t.Parallel()
 	b := newEnergyBench(t, "arch", "arm64")
 	b.works(map[string]func(*corev1.Pod){
 		"state": func(*corev1.Pod) {},
 		"again": says(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart),
 	})
-	b.deschedule(thrifty)
-	m := b.moved("again")["again"]
-	if m.Spec.Method != v1alpha1.MethodRestart || m.Spec.TargetNode != b.Node(1) {
-		t.Errorf("it has moved by %+v", m.Spec)
+	before := map[string]types.UID{}
+	for _, p := range b.Pods() {
+		before[p.Labels[batchv1.JobNameLabel]] = p.UID
 	}
-	checkSteps(t, &m, restartSteps)
+	b.deschedule(thrifty)
+	b.Eventually("the pod that may be started again is evicted, and its Job has another", func() string {
+		for _, p := range b.Runs(2) {
+			if job := p.Labels[batchv1.JobNameLabel]; job == "again" && p.UID != before[job] {
+				return ""
+			}
+		}
+		return fmt.Sprintf("it runs; %q", b.told("Moving"))
+	})
+	for _, p := range b.Pods() {
+		if job := p.Labels[batchv1.JobNameLabel]; job == "state" && p.UID != before[job] {
+			t.Error("the pod that is moved with its state only was evicted")
+		}
+	}
 	b.noneFailed()
-	if n := len(b.Migrations()); n != 1 {
+	if n := len(b.Migrations()); n != 0 {
 		t.Errorf("%d Migrations were made: the state of a pod cannot go to another architecture", n)
+	}
+	if notes := b.told("Moving"); len(notes) != 1 || !strings.Contains(notes[0], "evicted, because node "+b.Node(1)+" suits it better") {
+		t.Errorf("it says %q", notes)
 	}
 }
 

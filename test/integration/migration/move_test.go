@@ -10,35 +10,24 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// restarts allows a pod to be restarted.
-func restarts(p *corev1.Pod) {
-	p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-}
-
-func byRestart(s *v1alpha1.MigrationSpec) { s.Method = v1alpha1.MethodRestart }
-
 func TestAPodOfAJobMovesAndItsJobSeesNothingOfIt(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		mode  batchv1.CompletionMode
-		pods  int32
-		pod   []func(*corev1.Pod)
-		spec  []func(*v1alpha1.MigrationSpec)
-		steps []string
+		name string
+		mode batchv1.CompletionMode
+		pods int32
 	}{
-		{"job", batchv1.NonIndexedCompletion, 1, nil, nil, checkpointSteps},
-		{"indexed", batchv1.IndexedCompletion, 3, nil, nil, checkpointSteps},
-		{"again", batchv1.NonIndexedCompletion, 1, []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}, restartSteps},
+		{"job", batchv1.NonIndexedCompletion, 1},
+		{"indexed", batchv1.IndexedCompletion, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, "job-"+tc.name, 2)
 			b.deschedule()
-			b.job(tc.pods, tc.mode, tc.pod...)
+			b.job(tc.pods, tc.mode)
 			old := b.Pods()[0]
-			b.move(old.Name, tc.spec...)
+			b.move(old.Name)
 			m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
-			checkSteps(t, m, tc.steps)
+			checkSteps(t, m, checkpointSteps)
 			owned := b.healthy("work", int(tc.pods))
 			moved := b.took(&old, m)
 			if i := moved.Annotations[batchv1.JobCompletionIndexAnnotation]; i != old.Annotations[batchv1.JobCompletionIndexAnnotation] {
@@ -54,25 +43,12 @@ func TestAPodOfAJobMovesAndItsJobSeesNothingOfIt(t *testing.T) {
 
 func TestABarePodMoves(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name string
-		pod  []func(*corev1.Pod)
-		spec []func(*v1alpha1.MigrationSpec)
-	}{
-		{"state", nil, nil},
-		{"again", []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, "bare-"+tc.name, 2)
-			b.deschedule()
-			b.bare(tc.pod...)
-			old := b.Pods()[0]
-			b.move("work", tc.spec...)
-			m := b.ends("move-work", v1alpha1.MigrationSucceeded)
-			b.took(&old, m)
-		})
-	}
+	b := newBench(t, "bare", 2)
+	b.deschedule()
+	b.bare()
+	old := b.Pods()[0]
+	b.move("work")
+	b.took(&old, b.ends("move-work", v1alpha1.MigrationSucceeded))
 }
 
 // A pod that has been moved can be moved again, also back to its original node.
@@ -115,9 +91,6 @@ var (
 		v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationShipped, v1alpha1.MigrationVerified,
 		v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
 	}
-	restartSteps = []string{
-		v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
-	}
 )
 
 func checkSteps(t *testing.T, m *v1alpha1.Migration, steps []string) {
@@ -127,10 +100,8 @@ func checkSteps(t *testing.T, m *v1alpha1.Migration, steps []string) {
 			t.Errorf("%s is %s: %+v", kind, c.Status, c)
 		}
 	}
-	if m.Status.Plan.Backend != v1alpha1.BackendRestart {
-		if s := m.Status.Measured; s == nil || s.FrozenSeconds == "" || s.DumpSeconds != "0.010" || s.ShipSeconds != "0.020" || s.RestoreSeconds == "" || s.TotalSeconds == "" || s.CheckpointBytes != 32<<20 {
-			t.Errorf("measured %+v", s)
-		}
+	if s := m.Status.Measured; s == nil || s.FrozenSeconds == "" || s.DumpSeconds != "0.010" || s.ShipSeconds != "0.020" || s.RestoreSeconds == "" || s.TotalSeconds == "" || s.CheckpointBytes != 32<<20 {
+		t.Errorf("measured %+v", s)
 	}
 }
 

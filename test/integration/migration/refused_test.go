@@ -158,7 +158,6 @@ func TestBadMigrationsAreNotTaken(t *testing.T) {
 		says   string
 	}{
 		{"no pod", func(s *v1alpha1.MigrationSpec) { s.PodName = "" }, "spec.podName"},
-		{"an unknown method", func(s *v1alpha1.MigrationSpec) { s.Method = "Teleport" }, "spec.method"},
 		{"too short", func(s *v1alpha1.MigrationSpec) { s.Deadline.Duration = 9 * time.Second }, "must be between 10s and 24h"},
 		{"too long", func(s *v1alpha1.MigrationSpec) { s.Deadline.Duration = 25 * time.Hour }, "must be between 10s and 24h"},
 		{"a pod's name that is none", func(s *v1alpha1.MigrationSpec) { s.PodName = strings.Repeat("x", 254) }, "spec.podName"},
@@ -170,7 +169,7 @@ func TestBadMigrationsAreNotTaken(t *testing.T) {
 		}
 	}
 	m := b.move("work")
-	if m.Spec.Method != v1alpha1.MethodCheckpoint || m.Spec.Deadline.Duration != 5*time.Minute {
+	if m.Spec.Deadline.Duration != 5*time.Minute {
 		t.Errorf("the defaults are %+v", m.Spec)
 	}
 	m.Spec.TargetNode = "b"

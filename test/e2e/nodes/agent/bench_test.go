@@ -172,7 +172,7 @@ func (b *bench) migration(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v
 	b.Helper()
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, GenerateName: "move-"},
-		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
+		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	b.make(m)
 	now := metav1.Now()

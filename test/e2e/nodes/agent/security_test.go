@@ -56,7 +56,7 @@ func (b *bench) forge(pod string, plan *v1alpha1.MigrationPlan, more func(*v1alp
 	b.Helper()
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, GenerateName: "forged-"},
-		Spec:       v1alpha1.MigrationSpec{PodName: pod, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: plan.DeadlineAt.Sub(plan.StartedAt.Time)}},
+		Spec:       v1alpha1.MigrationSpec{PodName: pod, Deadline: metav1.Duration{Duration: plan.DeadlineAt.Sub(plan.StartedAt.Time)}},
 	}
 	b.make(m)
 	b.write(m, func(s *v1alpha1.MigrationStatus) {

@@ -42,7 +42,7 @@ func (b *bench) moves() {
 	}
 	b.cordon(to, false)
 	m := b.migrated()
-	if m.Spec.PodName != pod.Name || m.Spec.TargetNode != to.Name || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Status.Plan.SourceNode != from.Name {
+	if m.Spec.PodName != pod.Name || m.Spec.TargetNode != to.Name || m.Status.Plan.SourceNode != from.Name {
 		b.Errorf("the Migration is of pod %s on %s: %+v", pod.Name, pod.Spec.NodeName, m.Spec)
 	}
 	b.told(pod, to)
