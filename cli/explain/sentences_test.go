@@ -518,8 +518,7 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 		{"\nWhat would move it?\n", plain, about(succeeded)},
 		{"it belongs on its node: a DaemonSet or the kubelet runs it there; it does not keep the node from being emptied", about(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }), plain},
 		{"whether a PodDisruptionBudget holds it is unknown: PodDisruptionBudgets could not be read", with(notRead(budgets)), plain},
-		{"  It may leave by: %s", about(restarts), plain},
-		{" (a Migration restarts it on another node first)", restartedBy(t, "restart"), about(restarts)},
+		{"  It may leave by: %s.\n", about(restarts), plain},
 		{"  It is not moved: %s.\n", plain, about(restarts)},
 		{"  Its state cannot be moved, so an eviction loses it: %s: %s.\n", movedBy(t, hosted), movedBy(t, starting)},
 		{"  Its state cannot be moved yet, and the eviction webhook waits until this has passed: %s: %s.\n", movedBy(t, starting), movedBy(t, hosted)},
@@ -529,12 +528,6 @@ func aboutPlacedPods(t *testing.T) []sentences.Case {
 		{"without it, the pod could leave by: ", say(t, running(restarts), spent(0)), say(t, running(restarts), spent(1))},
 		{"  Obstacle: %s. What helps: %s; %s.\n", once, about(restarts)},
 	}
-}
-
-// restartedBy returns what is said about a pod of a Job, on a node whose agent can move it, that opts in to a method.
-func restartedBy(t *testing.T, method string) string {
-	t.Helper()
-	return movedBy(t, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationMigration] = method })
 }
 
 // movedBy returns what is said about a pod of a Job that its node's agent can move, with a change.

@@ -97,7 +97,6 @@ func TestNamesOfTheClusterAreCompleted(t *testing.T) {
 		{"migrate ", "web-1 web-2"},
 		{"migrate web-1 ", ""},
 		{"migrate web-1 --to ", "n1 n2"},
-		{"migrate --method ", "checkpoint restart"},
 		{"explain -n ", "jobs shop"},
 		{"explain pods --namespace ", "jobs shop"},
 		{"pause -n ", "jobs shop"},
