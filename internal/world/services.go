@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/jobs"
 )
 
 // annotationLocalVolumes lists the local volumes of a pod, by name and separated by commas, that do not keep it on its
@@ -106,6 +107,29 @@ func (v *View) unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction) s
 		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget selects it"
 	}
 	return ""
+}
+
+// failsJob returns the reason why a pod is not evicted for the sake of its Job, or "". All pods of the Job on its node would
+// leave with it. A pod whose Job is gone will be deleted, so nothing is lost by its eviction.
+func (v *View) failsJob(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "Job" {
+		return ""
+	}
+	if v.unread["Jobs"] {
+		return "it belongs to a Job, and Jobs were not read"
+	}
+	job := v.Jobs[pod.Namespace+"/"+owner.Name]
+	if job == nil || job.UID != owner.UID {
+		return ""
+	}
+	leaving := int32(1)
+	for _, other := range v.onNode[pod.Spec.NodeName] {
+		if of := metav1.GetControllerOfNoCopy(other); of != nil && of.UID == job.UID && other.UID != pod.UID && !class.Ended(other) && other.DeletionTimestamp == nil {
+			leaving++
+		}
+	}
+	return jobs.Keeps(job, pod, leaving)
 }
 
 // mayRestart reports whether a pod opts in to being restarted, even if it would lose its state.

@@ -1,4 +1,5 @@
-package world
+// Package jobs decides whether a Job survives that one of its pods is evicted.
+package jobs
 
 import (
 	"fmt"
@@ -8,10 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // defaultBackoffLimit is the API server's default of a Job's backoffLimit.
@@ -20,26 +18,16 @@ const defaultBackoffLimit = 6
 // firstPods is how long after its start a Job may take to create its first pods.
 const firstPods = time.Minute
 
-// Exit codes of containers that a signal ends: SIGKILL and SIGTERM.
-var killed = []int32{137, 143}
+// signals are the exit codes of containers that a signal ends: SIGKILL and SIGTERM.
+var signals = []int32{137, 143}
 
-// failsJob returns the reason why a pod of a Job is not evicted although it opts in, or "". A Job counts an evicted pod as
-// failed, unless its podFailurePolicy ignores disruptions. Neither the Job nor the pod's index may fail by that, nor
-// may evictions keep the Job from ever completing: a pod that may replace one that was evicted stays.
+// Keeps returns the reason why the pod must not be evicted for the sake of its Job, or "". leaving is how many pods of the
+// Job would be evicted together, including this one.
 //
-// A pod whose Job is gone will be deleted, so nothing is lost by its eviction.
-func (v *View) failsJob(pod *corev1.Pod) string {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "Job" {
-		return ""
-	}
-	if v.unread["Jobs"] {
-		return "it belongs to a Job, and Jobs were not read"
-	}
-	job := v.Jobs[pod.Namespace+"/"+owner.Name]
-	if job == nil || job.UID != owner.UID {
-		return ""
-	}
+// A Job counts an evicted pod as failed, unless its podFailurePolicy ignores disruptions. Neither the Job nor the pod's
+// index may fail by that, nor may evictions keep the Job from ever completing: a pod that may have replaced one that was
+// evicted stays.
+func Keeps(job *batchv1.Job, pod *corev1.Pod, leaving int32) string {
 	action := onDisruption(job)
 	switch {
 	case action == batchv1.PodFailurePolicyActionFailJob:
@@ -57,13 +45,13 @@ func (v *View) failsJob(pod *corev1.Pod) string {
 		return ""
 	}
 	limit := ptr.Deref(job.Spec.BackoffLimit, defaultBackoffLimit)
-	if failed := job.Status.Failed + ptr.Deref(job.Status.Terminating, 0) + v.besides(pod, owner); failed > limit {
+	if job.Status.Failed+ptr.Deref(job.Status.Terminating, 0)+leaving > limit {
 		return fmt.Sprintf("Job %s counts evicted pods as failed, and would fail: its backoffLimit is %d", job.Name, limit)
 	}
 	return ""
 }
 
-// onDisruption returns what the podFailurePolicy of a Job does about a pod that is evicted. The policy looks at exit codes
+// onDisruption returns what the podFailurePolicy of a Job does about a pod that is evicted. The policy may name exit codes
 // too, which are unknown before the end: a rule that fails the Job or the index for a container that a signal ended
 // counts, and other rules for exit codes do not.
 func onDisruption(job *batchv1.Job) batchv1.PodFailurePolicyAction {
@@ -72,7 +60,7 @@ func onDisruption(job *batchv1.Job) batchv1.PodFailurePolicyAction {
 	}
 	for _, rule := range job.Spec.PodFailurePolicy.Rules {
 		fails := rule.Action == batchv1.PodFailurePolicyActionFailJob || rule.Action == batchv1.PodFailurePolicyActionFailIndex
-		if codes := rule.OnExitCodes; codes != nil && fails && slices.ContainsFunc(killed, func(code int32) bool {
+		if codes := rule.OnExitCodes; codes != nil && fails && slices.ContainsFunc(signals, func(code int32) bool {
 			return slices.Contains(codes.Values, code) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn)
 		}) {
 			return rule.Action
@@ -98,18 +86,4 @@ func replaces(pod *corev1.Pod, job *batchv1.Job, action batchv1.PodFailurePolicy
 		return false
 	}
 	return job.Status.StartTime == nil || pod.CreationTimestamp.Sub(job.Status.StartTime.Time) > firstPods
-}
-
-// besides returns how many pods of the Job the pod's node has, at least 1. All of them leave when the node is drained.
-func (v *View) besides(pod *corev1.Pod, owner *metav1.OwnerReference) int32 {
-	count := int32(0)
-	for _, other := range v.onNode[pod.Spec.NodeName] {
-		if other.UID == pod.UID || class.Ended(other) || other.DeletionTimestamp != nil {
-			continue
-		}
-		if of := metav1.GetControllerOfNoCopy(other); of != nil && of.UID == owner.UID {
-			count++
-		}
-	}
-	return count + 1
 }
