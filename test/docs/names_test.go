@@ -200,7 +200,7 @@ var foreign = strings.Fields(`
 	help
 	namespace context cluster user as as-group server token request-timeout metric-labels-allowlist
 	all disable-eviction force force-conflicts for from-file from-literal image no-headers patch-file port restart selector server-side type watch
-	horizontal-pod-autoscaler-sync-period node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file v
+	horizontal-pod-autoscaler-sync-period horizontal-pod-autoscaler-tolerance node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file v
 	create-namespace kube-context set take-ownership values wait
 	clusterrole serviceaccount
 	expander scale-down-utilization-threshold scale-down-unneeded-time max-node-provision-time max-nodes-total cores-total memory-total batch-idle-duration batch-max-duration
