@@ -108,7 +108,7 @@ func TestTheCommandNeedNotWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "nowait", 2)
 	b.bare()
-	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.Node(1), "--method", "checkpoint")
+	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.Node(1))
 	if code != 0 || !strings.Contains(stdout, " created") {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
