@@ -243,6 +243,12 @@ func newCluster(t *testing.T, change func(*Config)) *cluster {
 	return c
 }
 
+// pod reads a pod from the API server.
+func (c *cluster) pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	return pod, c.api.Get(ctx, name, pod)
+}
+
 func (c *cluster) node(t *testing.T, name string, change func(*Config)) *node {
 	t.Helper()
 	n := &node{name: name, stop: func() {}}
@@ -253,7 +259,7 @@ func (c *cluster) node(t *testing.T, name string, change func(*Config)) *node {
 			return capability.Node{Restore: true}, nil
 		},
 		Backends: func() map[v1alpha1.MigrationBackend]checkpoint.Backend {
-			b, err := simulated.New(simulated.Model{MemoryFactor: 1}, filepath.Join(n.config.StateDir, "simulated"), c.clock, n.pod)
+			b, err := simulated.New(simulated.Model{MemoryFactor: 1}, filepath.Join(n.config.StateDir, "simulated"), c.clock, c.pod)
 			if err != nil {
 				t.Fatal(err)
 			}

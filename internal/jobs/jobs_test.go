@@ -98,6 +98,7 @@ func TestAJobKeepsAPodIfItWouldNotSurviveItsEviction(t *testing.T) {
 		{"one of a Job that has not reported when it started", []change{ruled(onCondition(ignore, "")), func(j *batchv1.Job, _ *corev1.Pod) { j.Status.StartTime = nil }}, 1, "may have replaced"},
 		{"an index that has failed", []change{perIndex(3, "1")}, 1, "may have replaced"},
 		{"an index that has not, though others have", []change{perIndex(3, "0"), failed(2), after(time.Hour)}, 1, ""},
+		{"an index that has not, of a Job that does not count the evicted", []change{perIndex(3, "0"), ruled(onCondition(ignore, "")), after(time.Hour)}, 1, "may have replaced"},
 		{"an index of which nobody knows", []change{perIndex(3, "many")}, 1, "may have replaced"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
