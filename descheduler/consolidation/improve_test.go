@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -165,7 +166,11 @@ func TestOnlyPodsThatAskToBeStartedAgainAreEvictedOneByOne(t *testing.T) {
 				c.BillingPeriod = 100 * time.Hour
 			}, mixed(tc.change)...)
 			p.mover.Profiles = true
+			before := testutil.ToFloat64(metricMoves.WithLabelValues("eviction"))
 			p.run(3 * time.Minute)
+			if counted := testutil.ToFloat64(metricMoves.WithLabelValues("eviction")) - before; (counted == 1) != tc.evicted {
+				t.Errorf("%v evictions are counted", counted)
+			}
 			var pods corev1.PodList
 			testapi.List(t, p.client, &pods)
 			if evicted := len(pods.Items) == 0; evicted != tc.evicted {
