@@ -97,15 +97,20 @@ func TestAPodMovesAsItDeclares(t *testing.T) {
 		says        scenario.Migratable
 		asks, fixed bool
 		ways, then  cluster.Ways
+		service     bool
 	}{
-		{scenario.MoveAsLiked, true, false, 0, 0},
-		{scenario.MoveWithState, true, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate)},
-		{scenario.MoveByRestart, true, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait)},
-		{scenario.MoveNever, true, true, 0, 0},
-		{scenario.MoveNever, false, false, 0, 0},
+		{scenario.MoveAsLiked, true, false, 0, 0, false},
+		{scenario.MoveWithState, true, false, cluster.WaysOf(cluster.Migrate), cluster.WaysOf(cluster.Migrate), false},
+		{scenario.MoveByRestart, true, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Wait), false},
+		{scenario.MoveByRestart, true, false, cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Evict), true},
+		{scenario.MoveNever, true, true, 0, 0, false},
+		{scenario.MoveNever, false, false, 0, 0, false},
 	} {
 		c := &script{asks: tc.asks, plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 40 * s: {}}}
 		asked := job("job", ten, 0, 100*s)
+		if tc.service { // it has no end to reach
+			asked = service("job", ten, 0, 100*s)
+		}
 		asked.Migration = tc.says
 		simulate(t, scene(pair), c, asked)
 		before, after := podOf(t, nodeOf(t, c.at(t, 20*s), "medium-0"), "job"), podOf(t, nodeOf(t, c.at(t, 40*s), "medium-0"), "job")

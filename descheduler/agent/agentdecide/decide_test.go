@@ -436,6 +436,8 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 			Source{Known: true, Stage: terms.Sent, Container: terms.Frozen, Pod: PodLeaving, NewPod: true}, SourceDecision{Do: Kill}},
 		{"one that is gone while the API server says nothing of the pod holds",
 			Source{Known: true, Stage: terms.Freezing, Container: terms.Frozen}, SourceDecision{}},
+		{"one that is gone after Kill was noted kills what something else resumed",
+			Source{Known: true, Stage: terms.Sent, Fate: terms.Kill, Container: terms.Running, Pod: PodGone}, SourceDecision{Do: Kill}},
 		{"one that is gone after Kill was noted kills, wanted or not",
 			Source{Known: true, Stage: terms.Freezing, Fate: terms.Kill, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Kill}},
 		{"a transfer ends when Thaw is ordered",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,27 @@ func wantState(t *testing.T, b *Backend, want checkpoint.State) {
 	if got, err := b.State(t.Context(), container); err != nil || got != want {
 		t.Errorf("the container is %q (%v), want %q", got, err, want)
 	}
+}
+
+func TestAContainerIsGoneWithItsPod(t *testing.T) {
+	b := backend(t, Model{}, t.TempDir(), testingclock.NewFakeClock(time.Unix(0, 0)))
+	later := container
+	later.PodUID = "p0" // a later pod has its name
+	if got, err := b.State(t.Context(), later); err != nil || got != checkpoint.Gone {
+		t.Errorf("the container of an earlier pod is %q (%v)", got, err)
+	}
+	b.pods = pods(corev1.PodSucceeded)
+	wantState(t, b, checkpoint.Gone)
+	b.pods = func(context.Context, types.NamespacedName) (*corev1.Pod, error) {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), "work")
+	}
+	wantState(t, b, checkpoint.Gone)
+	b.pods = func(context.Context, types.NamespacedName) (*corev1.Pod, error) {
+		pod, err := pods(corev1.PodRunning)(t.Context(), types.NamespacedName{})
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+		return pod, err
+	}
+	wantState(t, b, checkpoint.Gone)
 }
 
 func TestStatesOutliveTheProcess(t *testing.T) {
