@@ -76,13 +76,32 @@ func (x *execution) uncordon(ctx context.Context) {
 	}
 }
 
-// cordon cordons a node. until is the time until its last pod is expected to have left; 0 if it has none.
+// cordonTries is how often a node is cordoned that changes at the same time.
+const cordonTries = 4
+
+// cordon cordons a node. until is the time until its last pod is expected to have left; 0 if it has none. A node that has
+// changed since it was read is read again, because the machines that replace it have been ordered: if it stayed open,
+// the next round could order others. A node that somebody else has cordoned or marked meanwhile stays as it is.
 func (x *execution) cordon(ctx context.Context, node *corev1.Node, until time.Duration) error {
 	mark := drain.Mark{Owner: x.fleet.Name, Since: x.now}
 	if until > 0 {
 		mark.Until = x.now.Add(until)
 	}
-	return drain.Cordon(ctx, x.Client, node, mark)
+	err := drain.Cordon(ctx, x.Client, node, mark)
+	for range cordonTries - 1 {
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		var now corev1.Node
+		if err := x.Live.Get(ctx, client.ObjectKeyFromObject(node), &now); err != nil {
+			return fmt.Errorf("read node %s, which has changed, to cordon it: %w", node.Name, err)
+		}
+		if _, marked := drain.MarkOf(&now); marked || now.Spec.Unschedulable || now.UID != node.UID {
+			return nil
+		}
+		err = drain.Cordon(ctx, x.Client, &now, mark)
+	}
+	return err
 }
 
 // uncordonAbandoned uncordons nodes that were cordoned by fleets that no longer exist.
