@@ -3,6 +3,7 @@ package nodeclaims
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,8 +38,14 @@ func TestAMachineThatIsTooLargeIsExchangedForASmallOne(t *testing.T) {
 	}
 	b.becomes(map[string]int{"small": 1})
 	b.Runs(1)
-	if names := ever(); len(names) != 2 {
-		t.Errorf("NodeClaims %q were created, want two", names)
+	// An exchange that was decided while two pods were left orders two machines, but at once.
+	names := ever()
+	orders := map[string]bool{}
+	for _, name := range names {
+		orders[name[:strings.LastIndex(name, "-")]] = true
+	}
+	if len(orders) != 2 {
+		t.Errorf("NodeClaims %q were created by %d orders, want two", names, len(orders))
 	}
 }
 
