@@ -200,7 +200,7 @@ func billOf(all []machine) (b audit.Bill) {
 
 func sampleMigration(pod string, created time.Time, phase v1alpha1.MigrationPhase, done int) *v1alpha1.Migration {
 	o := &v1alpha1.Migration{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: pod + "-m", CreationTimestamp: metav1.NewTime(created)}, Spec: v1alpha1.MigrationSpec{PodName: pod, Method: v1alpha1.MethodCheckpoint},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: pod + "-m", CreationTimestamp: metav1.NewTime(created)}, Spec: v1alpha1.MigrationSpec{PodName: pod},
 		Status: v1alpha1.MigrationStatus{Phase: phase, Plan: &v1alpha1.MigrationPlan{SourceNode: "node-1"}, Reservation: &v1alpha1.MigrationReservation{Node: "node-5"}},
 	}
 	for i, name := range []string{v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped, v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp} {
