@@ -28,6 +28,10 @@ const (
 	// nothing, neither memory nor a line of its log. A disk does not delay it: it writes to memory.
 	dumpPoll  = time.Second
 	dumpStall = 30 * time.Second
+	// endGrace is how long a dump may continue before CRIU and runc are killed. Most dumps end within it. What CRIU injects
+	// into a process when it begins leaves no trace once CRIU has ended by itself. If CRIU is killed at that moment, the
+	// process continues with it and crashes. A CRIU that hangs later only writes pages, and can be killed.
+	endGrace = 3 * time.Second
 	// endPatience is how long CRIU and runc may take to end once they are killed.
 	endPatience = 10 * time.Second
 	// endPoll is how often that is checked.
@@ -108,15 +112,19 @@ func (c *Client) Interrupt(ctx context.Context, _ checkpoint.Container, dir stri
 	return c.interrupt(ctx, dir)
 }
 
-// interrupt kills runc and CRIU and waits until they have ended. A process that CRIU had stopped to
-// dump it continues, unless its control group is frozen.
+// interrupt waits until runc and CRIU have ended, and kills them after [endGrace]. A process that CRIU had stopped to dump
+// it continues, unless its control group is frozen.
 func (c *Client) interrupt(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	ctx, cancel := context.WithTimeout(ctx, endGrace+endPatience)
 	defer cancel()
-	for {
+	for began := c.Clock.Now(); ; {
 		pids, err := dumping(c.Proc, dir)
 		if err != nil || len(pids) == 0 {
 			return err
+		}
+		last := pids[0]
+		if c.Clock.Since(began) < endGrace {
+			pids = nil
 		}
 		for _, pid := range pids {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -125,7 +133,7 @@ func (c *Client) interrupt(ctx context.Context, dir string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("process %d, which takes a dump, does not end although it was killed: check whether it waits for a disk or a network file system", pids[0])
+			return fmt.Errorf("process %d, which takes a dump, does not end although it was killed: check whether it waits for a disk or a network file system", last)
 		case <-c.Clock.After(endPoll):
 		}
 	}

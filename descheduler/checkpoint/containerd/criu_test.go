@@ -80,11 +80,43 @@ func TestACancelledDumpEndsCRIU(t *testing.T) {
 	t.Cleanup(func() { _ = criu.Process.Kill() }) // it has ended, unless the test failed
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := hung(t, clock.RealClock{}).criu(ctx, container, dir, dir, workOf(dir)); !errors.Is(err, context.Canceled) || checkpoint.AsFailure(err) != nil {
+	clk := &ticking{FakeClock: clocktesting.NewFakeClock(time.Unix(0, 0))}
+	if err := hung(t, clk).criu(ctx, container, dir, dir, workOf(dir)); !errors.Is(err, context.Canceled) || checkpoint.AsFailure(err) != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("CRIU ended with %v", err)
+	}
+}
+
+// TestADumpThatEndsSoonIsNotKilled: what CRIU injects when it begins would stay in the process. The program that stands in
+// for CRIU ends when its input does.
+func TestADumpThatEndsSoonIsNotKilled(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(workOf(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	criu := exec.Command("cat")
+	criu.Dir = workOf(dir)
+	input, err := criu.StdinPipe()
+	if err := errors.Join(err, criu.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = criu.Process.Kill() })
+	clk := &ticking{FakeClock: clocktesting.NewFakeClock(time.Unix(0, 0))}
+	began := clk.Now()
+	ended := false
+	clk.tick = func(now time.Time) {
+		if ended || now.Sub(began) < endGrace/2 {
+			return
+		}
+		ended = true
+		if err := errors.Join(input.Close(), criu.Wait()); err != nil {
+			t.Errorf("it ends with %v, want that it ends by itself", err)
+		}
+	}
+	if err := hung(t, clk).Interrupt(t.Context(), container, dir); err != nil || !ended {
+		t.Errorf("interrupted with %v before it had ended: %t", err, !ended)
 	}
 }
 
