@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/kit"
@@ -111,6 +113,12 @@ func TestAFleetWaitsForKarpenter(t *testing.T) {
 	b.install(unknown...)
 	waits("serves NodeClaims as karpenter.sh/v2, but not as karpenter.sh/v1")
 	testapi.Delete(t, b, unknown[0].Object)
+	b.Eventually("the unknown version is gone", func() string {
+		if err := b.Get(b.Context(), client.ObjectKeyFromObject(unknown[0].Object), unknown[0].Object.DeepCopy()); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is still being deleted (%v)", err)
+		}
+		return ""
+	})
 	b.install()
 	b.class()
 	b.has(v1alpha1.FleetReady, metav1.ConditionTrue, v1alpha1.FleetReasonReconciled)
