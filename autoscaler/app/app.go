@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet"
@@ -119,7 +121,10 @@ func addFleets(ctx context.Context, m ctrl.Manager, o Options) error {
 		o.Log.Info("The CRD of Migrations is not installed: to move pods with their state, install it and the descheduler and restart")
 	}
 	templates := clusterapi.NewTemplates(clock.RealClock{})
-	claims := &karpenter.Claims{Live: m.GetAPIReader(), Writer: m.GetClient(), Mapper: m.GetRESTMapper(), Clock: clock.RealClock{}}
+	claims := &karpenter.Claims{
+		Live: m.GetAPIReader(), Writer: m.GetClient(), Mapper: m.GetRESTMapper(), Clock: clock.RealClock{},
+		Rediscover: func() (meta.RESTMapper, error) { return apiutil.NewDynamicRESTMapper(m.GetConfig(), m.GetHTTPClient()) },
+	}
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: podcache.NewClient(m), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,

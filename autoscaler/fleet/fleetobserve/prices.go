@@ -121,7 +121,30 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 // that names them; empty if there are none.
 func (s *Stock) SetPrices(known *Prices) (unpriced string) {
 	s.Prices = pricesOf(s.Inventory.Flavors, known)
-	return withoutPrices(s.Inventory.Flavors, s.Prices, &s.Fleet.Spec)
+	unpriced = withoutPrices(s.Inventory.Flavors, s.Prices, &s.Fleet.Spec)
+	if row := s.zoned(known); unpriced != "" && row != "" {
+		unpriced += fmt.Sprintf(". %s has a price in its zone: to buy there, require the zone in spec.karpenter.requirements", row)
+	}
+	return unpriced
+}
+
+// zoned returns the first row with a price in a zone among those of the instance types of flavors without a price, whose
+// zone the cloud chooses; empty if there is none. Only machines that Karpenter launches have such rows.
+//
+// Cost: O(flavors · log rows).
+func (s *Stock) zoned(known *Prices) string {
+	for i := range s.Inventory.Flavors {
+		f := &s.Inventory.Flavors[i]
+		if f.PricedAs == "" || s.Prices[f.Name].Known || f.Labels[corev1.LabelTopologyZone] != "" {
+			continue
+		}
+		prefix := f.InstanceType + "@"
+		at, _ := slices.BinarySearchFunc(known.types, prefix, func(row catalogue.Flavor, prefix string) int { return cmp.Compare(row.Name, prefix) })
+		if at < len(known.types) && strings.HasPrefix(known.types[at].Name, prefix) {
+			return known.types[at].Name
+		}
+	}
+	return ""
 }
 
 // withoutPrices marks flavors without a price as unavailable, and returns a message that names them; empty if there are

@@ -66,3 +66,27 @@ func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 }
+
+// A price in a zone is of no use while the cloud chooses the zone.
+func TestAPriceInAZoneAloneSaysWhatToRequire(t *testing.T) {
+	known := &Prices{}
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "big"}}, {Flavor: cluster.Flavor{Name: "small@a"}}, {Flavor: cluster.Flavor{Name: "small@b"}}}, fromCatalogue)
+	const hint = ". small@a has a price in its zone: to buy there, require the zone in spec.karpenter.requirements"
+	for _, tc := range []struct {
+		name   string
+		flavor provider.Flavor
+		hints  bool
+	}{
+		{"anywhere", provider.Flavor{Name: "small", InstanceType: "small", PricedAs: "small"}, true},
+		{"in another zone", provider.Flavor{Name: "small@c", InstanceType: "small", PricedAs: "small", Labels: map[string]string{"topology.kubernetes.io/zone": "c"}}, false},
+		{"another instance type", provider.Flavor{Name: "large", InstanceType: "large", PricedAs: "large"}, false},
+		{"the last instance type of all", provider.Flavor{Name: "z", InstanceType: "z", PricedAs: "z"}, false},
+		{"of another provider", provider.Flavor{Name: "small", InstanceType: "small"}, false},
+	} {
+		s := &Stock{Fleet: fleetNamed("f"), Inventory: &provider.Inventory{Flavors: []provider.Flavor{{Name: "big", InstanceType: "big", PricedAs: "big"}, tc.flavor}}}
+		text := s.SetPrices(known)
+		if !strings.HasPrefix(text, "no price is known for "+tc.flavor.Name+", so none is bought: ") || strings.HasSuffix(text, hint) != tc.hints {
+			t.Errorf("%s: %q", tc.name, text)
+		}
+	}
+}

@@ -18,17 +18,14 @@ import (
 // read it.
 func (p *Provider) classProblem(ctx context.Context) (string, error) {
 	ref := p.spec.NodeClassRef
-	mapping, err := p.claims.Mapper.RESTMapping(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
-	if meta.IsNoMatchError(err) {
+	class, err := p.class(ctx, false)
+	if apierrors.IsNotFound(err) { // or its kind is served in another version since the provider was upgraded
+		class, err = p.class(ctx, true)
+	}
+	switch {
+	case meta.IsNoMatchError(err):
 		return fmt.Sprintf("spec.karpenter.nodeClassRef: the cluster has no kind %s of group %s: install the provider of Karpenter that it belongs to, or correct the reference",
 			ref.Kind, ref.Group), nil
-	} else if err != nil {
-		return "", fmt.Errorf("discover %s.%s: %w", ref.Kind, ref.Group, err)
-	}
-	class := &unstructured.Unstructured{}
-	class.SetGroupVersionKind(mapping.GroupVersionKind)
-	err = p.claims.Live.Get(ctx, types.NamespacedName{Name: ref.Name}, class)
-	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("spec.karpenter.nodeClassRef: %s %s does not exist: create it, or correct the reference", ref.Kind, ref.Name), nil
 	case apierrors.IsForbidden(err):
@@ -37,6 +34,22 @@ func (p *Provider) classProblem(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	return unready(class), nil
+}
+
+// class reads the NodeClass, in the served version that is known or, if again is set, is discovered again.
+func (p *Provider) class(ctx context.Context, again bool) (*unstructured.Unstructured, error) {
+	mapper, err := p.claims.mapper(again)
+	if err != nil {
+		return nil, err
+	}
+	ref := p.spec.NodeClassRef
+	mapping, err := mapper.RESTMapping(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+	if err != nil {
+		return nil, err
+	}
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(mapping.GroupVersionKind)
+	return class, p.claims.Live.Get(ctx, types.NamespacedName{Name: ref.Name}, class)
 }
 
 // unready returns why a NodeClass is not ready; empty if it is, or if that is not known.

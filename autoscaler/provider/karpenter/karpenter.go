@@ -39,13 +39,35 @@ type Claims struct {
 	// Live reads without a cache. Writer creates and deletes NodeClaims.
 	Live   client.Reader
 	Writer client.Client
-	// Mapper finds the served versions of kinds.
-	Mapper meta.RESTMapper
+	// Mapper finds the served versions of kinds. It may remember versions that are no longer served. Rediscover returns
+	// one that remembers nothing, for kinds of which that seems to be so; it may be nil.
+	Mapper     meta.RESTMapper
+	Rediscover func() (meta.RESTMapper, error)
 	// Clock returns the current time.
 	Clock clock.PassiveClock
 
 	mu     sync.Mutex
 	fleets map[types.UID]*memory
+	// rediscovered is the last result of Rediscover, which replaces Mapper.
+	rediscovered meta.RESTMapper
+}
+
+// mapper returns the mapper that knows most: Mapper or, if again is set, and since it has been, one that remembers nothing
+// from before that call.
+func (c *Claims) mapper(again bool) (meta.RESTMapper, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if again && c.Rediscover != nil {
+		found, err := c.Rediscover()
+		if err != nil {
+			return nil, fmt.Errorf("discover what the cluster serves: %w", err)
+		}
+		c.rediscovered = found
+	}
+	if c.rediscovered != nil {
+		return c.rediscovered, nil
+	}
+	return c.Mapper, nil
 }
 
 // For returns the Provider of a fleet. nodes are those of the cluster, by name. types returns the rows of the fleet's
@@ -79,8 +101,9 @@ type Provider struct {
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Observe implements provider.Provider. It takes three requests, for the NodeClaims, the NodeClass and the NodePools, and
-// one more if Karpenter has deleted NodeClaims since the last time.
+// Observe implements provider.Provider. It takes three requests, for the NodeClaims, the NodeClass and the NodePools, one
+// more if Karpenter has deleted NodeClaims since the last time, and those of a discovery while one of these kinds or the
+// NodeClass is not found.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	began := p.memory.begin()
 	all, err := p.list(ctx)
@@ -111,7 +134,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.unprocessed(all); err != nil {
 		return nil, err
 	}
-	p.explainLost(ctx)
+	p.explainLost(ctx, problem)
 	found := &provider.Inventory{Machines: p.machines(all), Rivals: rivals}
 	examples := p.examples(all)
 	wants := count(found.Machines)
@@ -159,9 +182,14 @@ func (p *Provider) list(ctx context.Context) ([]claim, error) {
 
 // notServed explains that the cluster has no usable NodeClaims.
 func (p *Provider) notServed() error {
+	mapper, err := p.claims.mapper(true)
+	if err != nil {
+		return err
+	}
+	served, _ := mapper.RESTMappings(claimKind.GroupKind()) // an error means that there are none
+	others := slices.DeleteFunc(served, func(m *meta.RESTMapping) bool { return m.GroupVersionKind == claimKind })
 	refused := &provider.Refused{Reason: v1alpha1.FleetReasonNodeClaimsNotServed}
-	others, err := p.claims.Mapper.RESTMappings(claimKind.GroupKind())
-	if err != nil || len(others) == 0 {
+	if len(others) == 0 {
 		refused.Message = fmt.Sprintf("the cluster does not serve NodeClaims of %s: install Karpenter 1.0 or later, with the provider of your cloud", claimKind.GroupVersion())
 		return refused
 	}

@@ -412,6 +412,17 @@ func TestANodeClaimThatKarpenterGivesUpIsAFailedMachine(t *testing.T) {
 			s.vanishes(name)
 		}, "was deleted before its node registered: Karpenter does this"},
 		{"at once, without an Event", func(s *site, name string) { s.vanishes(name) }, "was deleted before its node registered: Karpenter does this"},
+		{"at once, because the NodeClass is not ready", func(s *site, name string) {
+			s.setClass("False", "no subnet matches")
+			s.vanishes(name)
+		}, "was deleted before its node registered: KWOKNodeClass all is not ready: no subnet matches"},
+		{"at once, with an Event although the NodeClass is not ready", func(s *site, name string) {
+			if err := s.Create(s.Context(), about(name)); err != nil {
+				s.Fatal(err)
+			}
+			s.setClass("False", "no subnet matches")
+			s.vanishes(name)
+		}, "InsufficientCapacityError: " + message},
 		{"at once, and Events may not be read", func(s *site, name string) {
 			s.refuses = func(what string) error {
 				if strings.Contains(what, "EventList") {
@@ -794,6 +805,58 @@ func TestTheNodeClassMustBeReady(t *testing.T) {
 				t.Errorf("problem %q, named %v; want %q", f.Problem, f.Named, tc.says)
 			}
 		})
+	}
+}
+
+// The kind of the NodeClass and NodeClaims are served in other versions than when the autoscaler started.
+func TestWhatIsServedIsDiscoveredAgainAfterAnUpgrade(t *testing.T) {
+	s := newSite(t)
+	later := classKind.GroupKind().WithVersion("v1")
+	s.Scheme().AddKnownTypeWithName(later, &unstructured.Unstructured{})
+	class := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "False", "reason": "Subnets", "message": "no subnet matches", "lastTransitionTime": start.Format(time.RFC3339)},
+	}}}}
+	class.SetGroupVersionKind(later)
+	class.SetName("upgraded")
+	if err := s.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	s.fleet.Spec.Karpenter.NodeClassRef.Name = "upgraded"
+	discoveries := 0
+	serves := []schema.GroupVersionKind{later, claimKind.GroupKind().WithVersion("v2")}
+	s.claims.Rediscover = func() (meta.RESTMapper, error) {
+		discoveries++
+		found := meta.NewDefaultRESTMapper([]schema.GroupVersion{serves[0].GroupVersion(), serves[1].GroupVersion()})
+		for _, kind := range serves {
+			found.Add(kind, meta.RESTScopeRoot)
+		}
+		return found, nil
+	}
+	for range 2 { // the second round knows
+		if _, found := s.observed(); !strings.Contains(found.Flavors[0].Problem, "is not ready: no subnet matches") {
+			t.Errorf("the flavor is %+v, want the NodeClass to be read in its new version", found.Flavors[0])
+		}
+	}
+	if discoveries != 1 {
+		t.Errorf("%d discoveries, want one", discoveries)
+	}
+	s.refuses = func(what string) error {
+		if strings.Contains(what, "UnstructuredList") {
+			return apierrors.NewNotFound(schema.GroupResource{}, "")
+		}
+		return nil
+	}
+	const says = "serves NodeClaims as karpenter.sh/v2, but not as karpenter.sh/v1"
+	if _, err := s.provider().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("NodeClaims are served in a later version: %v; want %q", err, says)
+	}
+	serves[1] = claimKind // what was discovered is older than the answer to the list
+	if _, err := s.provider().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "does not serve NodeClaims of karpenter.sh/v1: install") {
+		t.Errorf("NodeClaims are not served: %v", err)
+	}
+	s.claims.Rediscover = func() (meta.RESTMapper, error) { return nil, errors.New("no answer") }
+	if _, err := s.provider().Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("a discovery that fails: %v", err)
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 const noCapacity = "InsufficientCapacityError"
 
 // explainLost adds what Karpenter's Events say about lost NodeClaims. Each is asked for once. Events may be missing, or
-// the autoscaler may not be allowed to read them: then the conditions of the NodeClaim remain the reason.
-func (p *Provider) explainLost(ctx context.Context) {
+// the autoscaler may not be allowed to read them: then the problem of the NodeClass is the reason, about which Karpenter
+// has no Event, and without one the conditions of the NodeClaim remain it.
+func (p *Provider) explainLost(ctx context.Context, problem string) {
 	lost := p.memory.losses()
 	maps.DeleteFunc(lost, func(_ string, l loss) bool { return l.explained })
 	if len(lost) == 0 {
@@ -31,7 +32,11 @@ func (p *Provider) explainLost(ctx context.Context) {
 		list.Items = nil
 	}
 	for name := range lost {
-		p.memory.explain(name, reasonIn(name, list.Items))
+		why := reasonIn(name, list.Items)
+		if why == "" && problem != "" {
+			why = deleted(name, problem)
+		}
+		p.memory.explain(name, why)
 	}
 }
 

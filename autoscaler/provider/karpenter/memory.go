@@ -121,8 +121,12 @@ func (m *memory) takenUp(name string) (at time.Time, late bool) {
 // lose records that an awaited NodeClaim was deleted. The caller must hold mu.
 func (m *memory) lose(name string, e expectation, now time.Time) {
 	delete(m.awaited, name)
-	m.lost[name] = loss{flavor: e.flavor, ordered: e.ordered, at: now, why: fmt.Sprintf(
-		"NodeClaim %s was deleted before its node registered: %s", name, cmp.Or(e.waits, "Karpenter does this if the cloud has no such machine"))}
+	m.lost[name] = loss{flavor: e.flavor, ordered: e.ordered, at: now, why: deleted(name, cmp.Or(e.waits, "Karpenter does this if the cloud has no such machine"))}
+}
+
+// deleted describes a lost NodeClaim.
+func deleted(name, why string) string {
+	return fmt.Sprintf("NodeClaim %s was deleted before its node registered: %s", name, why)
 }
 
 // losses returns a copy of the lost NodeClaims.

@@ -90,23 +90,34 @@ func valuesOf(spec *v1alpha1.KarpenterNodes, key string) []string {
 	return spec.Requirements[at].Values
 }
 
-// typesIn returns the instance types among the rows of a pricing, and which names the rows have. The other rows only have
-// the prices of an instance type in a zone or of a capacity type.
+// typesIn returns the instance types in a pricing, ordered by name, and which names its rows have. Rows of a zone or of a
+// capacity type only have the price of their instance type there. If that has no row of its own, the first of them also
+// has its size, and it has no other price.
 func typesIn(rows []catalogue.Flavor) (types []catalogue.Flavor, named map[string]bool) {
 	named = make(map[string]bool, len(rows))
 	for i := range rows {
 		named[rows[i].Name] = true
 	}
+	added := make(map[string]bool, len(rows))
 	for i := range rows {
-		name := rows[i].Name
-		zoned, _, _ := strings.Cut(name, "@")
-		spot := name[:max(0, strings.LastIndexByte(name, '/'))]
-		if zoned != name && named[zoned] || named[spot] {
+		name := typeOf(rows[i].Name)
+		if name == "" || added[name] || name != rows[i].Name && named[name] {
 			continue
 		}
+		added[name] = true
 		types = append(types, rows[i])
+		types[len(types)-1].Name = name
 	}
+	slices.SortFunc(types, func(a, b catalogue.Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	return types, named
+}
+
+// typeOf returns the instance type in the name of a row, which is that of a flavor: see [offerName]. As the value of a
+// label, an instance type has neither of the separators.
+func typeOf(row string) string {
+	zoned, _, _ := strings.Cut(row, "@")
+	name, _, _ := strings.Cut(zoned, "/")
+	return name
 }
 
 // pricedAs returns the name of the row with the price of an offer, the most specific one. Only the price of the capacity
