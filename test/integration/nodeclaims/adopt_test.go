@@ -279,7 +279,7 @@ func TestTheDefinitionOfNodePoolsIsTheOneThatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(b.source(), "pkg/apis/crds/karpenter.sh_nodepools.yaml")
+	file := filepath.Join(b.source(currentModule), "pkg/apis/crds/karpenter.sh_nodepools.yaml")
 	if used, err := os.ReadFile(file); err != nil || !bytes.Equal(used, known) {
 		t.Errorf("%s differs from the copy in %s (%v)", file, nodePoolFiles, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,7 +78,7 @@ func TestTheDefinitionsOfEachProviderAcceptWhatAFleetWrites(t *testing.T) {
 			t.Errorf("%s: without a NodeClass, the flavor is %+v", c.folder, found.Flavors[0])
 		}
 		b.Make(class)
-		b.unready(class)
+		b.ready(class, metav1.ConditionFalse)
 		if _, found := observe(); !strings.HasSuffix(found.Flavors[0].Problem, "is not ready: the network is missing") {
 			t.Errorf("%s: without a network, the flavor is %+v", c.folder, found.Flavors[0])
 		}
@@ -154,10 +155,10 @@ func (c *cloud) fleet(class *unstructured.Unstructured) *v1alpha1.NodeFleet {
 	}}
 }
 
-// unready sets the condition of a NodeClass that the network is missing.
-func (b *bench) unready(class *unstructured.Unstructured) {
+// ready sets the condition Ready of a NodeClass. If it is false, the network is missing.
+func (b *bench) ready(class *unstructured.Unstructured, status metav1.ConditionStatus) {
 	b.Helper()
-	patch := `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"NetworkMissing","message":"the network is missing","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"%s","reason":"Network","message":"the network is missing","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, status)
 	if err := b.Status().Patch(b.Context(), class, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		b.Fatal(err)
 	}

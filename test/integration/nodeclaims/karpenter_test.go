@@ -48,12 +48,13 @@ func newBenchOn(t *testing.T, of *kit.Sites, name string) *bench {
 }
 
 // class creates the NodeClass, whose nodes join after a second, or as stated.
-func (b *bench) class(delay ...string) {
+func (b *bench) class(delay ...string) *unstructured.Unstructured {
 	b.Helper()
 	class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeRegistrationDelay": append(delay, "1s")[0]}}}
 	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClass"})
 	class.SetName(b.Space)
 	b.Make(class)
+	return class
 }
 
 // prices creates a price catalogue.

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"supercargo.dev/supercargo/lab/playground"
@@ -37,11 +38,17 @@ type operator struct {
 	log *os.File
 }
 
-// newOperator returns a Karpenter that is not started. Its files are in dir.
-func newOperator(dir, kubeconfig string) (*operator, error) {
-	program, err := exec.LookPath("karpenter")
+// The programs of Karpenter, and the modules that say which versions they are.
+const (
+	current, currentModule = "karpenter", "karpenter-live"
+	older, olderModule     = "karpenter-older", "karpenter"
+)
+
+// newOperator returns a Karpenter that is not started, of a program. Its files are in dir.
+func newOperator(name, dir, kubeconfig string) (*operator, error) {
+	program, err := exec.LookPath(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: run make bin/karpenter, and add bin to PATH", err)
+		return nil, fmt.Errorf("%w: run make bin/%s, and add bin to PATH", err, name)
 	}
 	o := &operator{program: program, dir: dir, kubeconfig: kubeconfig}
 	text, err := json.Marshal(instanceTypes([]machine{small, dear, large}))
@@ -96,7 +103,7 @@ func (b *bench) karpenter() {
 		if dir, common.err = os.MkdirTemp("", "karpenter"); common.err != nil {
 			return
 		}
-		if common.operator, common.err = newOperator(dir, b.Site.KubeconfigPath()); common.err == nil {
+		if common.operator, common.err = newOperator(current, dir, b.Site.KubeconfigPath()); common.err == nil {
 			common.err = common.start()
 		}
 	})
@@ -117,7 +124,13 @@ func endCommon() {
 // ownKarpenter returns a Karpenter that is not started. No other may run.
 func (b *bench) ownKarpenter() *operator {
 	b.Helper()
-	o, err := newOperator(b.TempDir(), b.Site.KubeconfigPath())
+	return b.karpenterOf(current, b.Site.KubeconfigPath())
+}
+
+// karpenterOf returns a Karpenter of a program that is not started. No other may run.
+func (b *bench) karpenterOf(program, kubeconfig string) *operator {
+	b.Helper()
+	o, err := newOperator(program, b.TempDir(), kubeconfig)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -143,8 +156,8 @@ func (b *bench) showLog(o *operator) {
 	})
 }
 
-// module is the version of Karpenter that the tests run.
-var module = regexp.MustCompile(`(?m)^\s*sigs\.k8s\.io/karpenter (v\S+)`)
+// required is what a module says about the version of Karpenter.
+var required = regexp.MustCompile(`(?m)^\s*sigs\.k8s\.io/karpenter (v\S+)`)
 
 // installing has tests install the CRDs one after the other: each does, because any may be the first.
 var installing sync.Mutex
@@ -155,7 +168,7 @@ func (b *bench) install(definitions ...playground.Manifest) {
 	installing.Lock()
 	defer installing.Unlock()
 	if len(definitions) == 0 {
-		definitions = b.definitions()
+		definitions = b.definitions(currentModule)
 	}
 	if err := b.Site.InstallDefinitions(b.Context(), definitions); err != nil {
 		b.Fatal(err)
@@ -172,28 +185,35 @@ func (b *bench) install(definitions ...playground.Manifest) {
 	})
 }
 
-// source returns the folder with the source of Karpenter.
-func (b *bench) source() string {
+// version returns the version of Karpenter that a module requires.
+func (b *bench) version(module string) string {
 	b.Helper()
-	text, err := os.ReadFile("../../peers/karpenter-live/go.mod")
+	file := filepath.Join("../../peers", module, "go.mod")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		b.Fatal(err)
 	}
-	version := module.FindSubmatch(text)
+	version := required.FindSubmatch(text)
 	if version == nil {
-		b.Fatal("test/peers/karpenter-live/go.mod does not require Karpenter")
+		b.Fatalf("%s does not require Karpenter", file)
 	}
+	return string(version[1])
+}
+
+// source returns the folder with the source of the Karpenter that a module requires.
+func (b *bench) source(module string) string {
+	b.Helper()
 	cache, err := exec.CommandContext(b.Context(), "go", "env", "GOMODCACHE").Output()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+string(version[1]))
+	return filepath.Join(strings.TrimSpace(string(cache)), "sigs.k8s.io/karpenter@"+b.version(module))
 }
 
-// definitions reads the CRDs of Karpenter and of its cloud provider.
-func (b *bench) definitions() (all []playground.Manifest) {
+// definitions reads the CRDs of the Karpenter that a module requires, and of its cloud provider.
+func (b *bench) definitions(module string) (all []playground.Manifest) {
 	b.Helper()
-	source := b.source()
+	source := b.source(module)
 	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(source, pattern))
 		if err != nil || len(files) == 0 {
@@ -209,7 +229,27 @@ func (b *bench) definitions() (all []playground.Manifest) {
 // ofVersion returns the definition of NodeClaims as if Karpenter served them in another version only.
 func (b *bench) ofVersion(version string) []playground.Manifest {
 	b.Helper()
-	for _, m := range b.definitions() {
+	return b.withVersions(func(known map[string]any) []any {
+		known["name"] = version
+		return []any{known}
+	})
+}
+
+// servingOnly returns the definition of NodeClaims as if Karpenter served them in another version only, and existing ones
+// are stored in the known one.
+func (b *bench) servingOnly(version string) []playground.Manifest {
+	b.Helper()
+	return b.withVersions(func(known map[string]any) []any {
+		other := runtime.DeepCopyJSON(known)
+		known["served"], other["name"], other["storage"] = false, version, false
+		return []any{known, other}
+	})
+}
+
+// withVersions returns the definition of NodeClaims with other versions than its own.
+func (b *bench) withVersions(of func(own map[string]any) []any) []playground.Manifest {
+	b.Helper()
+	for _, m := range b.definitions(currentModule) {
 		if m.Object.GetName() != "nodeclaims.karpenter.sh" {
 			continue
 		}
@@ -217,8 +257,7 @@ func (b *bench) ofVersion(version string) []playground.Manifest {
 		if err != nil || len(versions) != 1 {
 			b.Fatalf("%d versions, %v", len(versions), err)
 		}
-		versions[0].(map[string]any)["name"] = version
-		if err := unstructured.SetNestedSlice(m.Object.Object, versions, "spec", "versions"); err != nil {
+		if err := unstructured.SetNestedSlice(m.Object.Object, of(versions[0].(map[string]any)), "spec", "versions"); err != nil {
 			b.Fatal(err)
 		}
 		return []playground.Manifest{m}
