@@ -278,7 +278,8 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		f := fleetNamed("f")
 		f.Status.Flavors = rows
 		w := &world.World{Daemons: []appsv1.DaemonSet{{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: fixtures.Pod("logs", 100, testGiB).Spec}}}}}
-		return fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, epoch)[0].Hold
+		offers, _ := fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, epoch)
+		return offers[0].Hold
 	}
 	full, until := modelFlavor("full", 4, 16, 1), metav1.NewTime(epoch.Add(minute))
 	full.Max = 0

@@ -27,6 +27,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
+	"supercargo.dev/supercargo/autoscaler/provider/karpenter"
 	"supercargo.dev/supercargo/cli/objects"
 	"supercargo.dev/supercargo/energy/profile"
 	"supercargo.dev/supercargo/energy/score"
@@ -69,7 +70,7 @@ func Read(ctx context.Context, c client.Client, now time.Time) (*Cluster, error)
 	}
 	for i := range fleets.Items {
 		f := FleetInput{Fleet: &fleets.Items[i]}
-		if f.Offers, f.Machines, err = r.offers(ctx, f.Fleet); err != nil {
+		if err := r.readMachines(ctx, &f); err != nil {
 			f.Unread = "Its flavors were read from its status, which has no labels, taints and zones of machines: " + err.Error() + "."
 		}
 		f.Events, _ = r.events(ctx, "NodeFleet", "default", f.Fleet)
@@ -109,24 +110,47 @@ func kindsOf(list client.ObjectList) string {
 	return plural.Noun(2, strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List"))
 }
 
+// readMachines reads what a fleet can buy and has, as the autoscaler does.
+func (r *Cluster) readMachines(ctx context.Context, f *FleetInput) error {
+	var prices *fleetobserve.Prices
+	p, err := r.provider(f.Fleet, func(context.Context) ([]catalogue.Flavor, error) { return prices.Types(), nil })
+	if err != nil {
+		return err
+	}
+	if prices, err = fleetobserve.ReadPrices(ctx, r.client, &f.Fleet.Spec.Pricing); err != nil {
+		return err
+	}
+	inventory, err := p.Observe(ctx)
+	if err != nil {
+		return asUser(err)
+	}
+	f.Offers, f.Left = fleetobserve.Offers(r.world, f.Fleet, inventory, prices, r.in.Now)
+	f.Machines = inventory.Machines
+	return nil
+}
+
 // errNotRead is why a fleet's machines are read only from its status.
 var errNotRead = errors.New("its provider is OpenStack, and only the autoscaler has the credentials")
 
-// offers reads what a fleet can buy and has, as the autoscaler does.
-func (r *Cluster) offers(ctx context.Context, f *v1alpha1.NodeFleet) ([]fleetobserve.Offer, []provider.Machine, error) {
-	if !f.Spec.Provider.IsClusterAPI() || f.Spec.ClusterAPI == nil {
-		return nil, nil, errNotRead
+// provider returns the provider of a fleet, which must only observe.
+func (r *Cluster) provider(f *v1alpha1.NodeFleet, types func(context.Context) ([]catalogue.Flavor, error)) (provider.Provider, error) {
+	switch {
+	case f.Spec.Provider.IsClusterAPI() && f.Spec.ClusterAPI != nil:
+		of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: types}
+		return clusterapi.New(r.client, r.client, of, r.world.Nodes, clusterapi.NewTemplates(clock.RealClock{})), nil
+	case f.Spec.Provider == v1alpha1.FleetKarpenter && f.Spec.Karpenter != nil:
+		claims := &karpenter.Claims{Live: r.client, Writer: r.client, Mapper: r.client.RESTMapper(), Clock: clock.RealClock{}}
+		return claims.For(f, r.world.Nodes, types), nil
 	}
-	prices, err := fleetobserve.ReadPrices(ctx, r.client, &f.Spec.Pricing)
-	if err != nil {
-		return nil, nil, err
+	return nil, errNotRead
+}
+
+// asUser returns an error of a provider, which is about the permissions of the autoscaler, as one about those of the user.
+func asUser(err error) error {
+	if refused := (*provider.Refused)(nil); errors.As(err, &refused) && refused.Reason == v1alpha1.FleetReasonForbidden {
+		return errors.New("the user may not list NodeClaims and NodePools")
 	}
-	of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(context.Context) ([]catalogue.Flavor, error) { return prices.Types(), nil }}
-	inventory, err := clusterapi.New(r.client, r.client, of, r.world.Nodes, clusterapi.NewTemplates(clock.RealClock{})).Observe(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return fleetobserve.Offers(r.world, f, inventory, prices, r.in.Now), inventory.Machines, nil
+	return err
 }
 
 // events returns the Events of an object, the oldest first, and whether they could be read: they are optional. It leaves out

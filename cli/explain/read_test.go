@@ -8,7 +8,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,4 +180,84 @@ func TestTheEnergyOfAPodIsThatOnEachNodeIfThereIsAProfileOrItIsAskedFor(t *testi
 	if e, err := read.Energy(t.Context(), pod, o); err != nil || len(e.Nodes) != 1 || e.Nodes[0].Node != "a" {
 		t.Errorf("%+v, %v; want node a", e, err)
 	}
+}
+
+// TestAPodIsExplainedAsItsKarpenterFleetSeesIt: what the fleet offers is read as the autoscaler reads it, with the NodePools that
+// fit the pod, too.
+func TestAPodIsExplainedAsItsKarpenterFleetSeesIt(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		pool        bool
+		refuses     string // a kind that may not be listed
+		doing, says string
+		unread      string
+	}{
+		{"a NodePool fits it", true, "", Leaves, "NodePool web fits it, too, and may buy one. For the fleet, set the pods' nodeSelector supercargo.dev/fleet: f.", ""},
+		{"there is no NodePool", false, "", Nothing, "the fleet has recorded no decision yet", ""},
+		{"NodePools may not be listed", true, "NodePoolList", Nothing, "", "the user may not list NodeClaims and NodePools."},
+		{"NodeClaims may not be listed", true, "NodeClaimList", Nothing, "", "the user may not list NodeClaims and NodePools."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := karpenterCluster(t, tc.pool, tc.refuses)
+			read, err := Read(t.Context(), c, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pod corev1.Pod
+			if err := c.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "p"}, &pod); err != nil {
+				t.Fatal(err)
+			}
+			got := read.Pod(t.Context(), &pod).Pending.Fleets[0]
+			if got.Doing != tc.doing || !strings.Contains(got.Because, tc.says) || !strings.HasSuffix(got.Note, tc.unread) || (got.Note == "") != (tc.unread == "") {
+				t.Errorf("%+v\nwant %s: …%s…, %q", got, tc.doing, tc.says, tc.unread)
+			}
+			if len(got.Flavors) != 1 && tc.unread == "" {
+				t.Errorf("flavors %+v, want small", got.Flavors)
+			}
+		})
+	}
+}
+
+// karpenterCluster has a fleet with one instance type, and a pod that fits it.
+func karpenterCluster(t *testing.T, pool bool, refuses string) client.WithWatch {
+	t.Helper()
+	scheme, err := kinds.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	classes := schema.GroupVersion{Group: "karpenter.kwok.sh", Version: "v1alpha1"}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{karpenter, classes})
+	for _, kind := range []schema.GroupVersionKind{karpenter.WithKind("NodeClaim"), karpenter.WithKind("NodePool"), classes.WithKind("KWOKNodeClass")} {
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
+		mapper.Add(kind, meta.RESTScopeRoot)
+	}
+	of := func(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetGroupVersionKind(kind)
+		u.SetName(name)
+		return u
+	}
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "f", UID: "f"}, Spec: v1alpha1.NodeFleetSpec{
+		Provider: v1alpha1.FleetKarpenter, Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct,
+		Karpenter: &v1alpha1.KarpenterNodes{NodeClassRef: v1alpha1.KarpenterNodeClass{Group: classes.Group, Kind: "KWOKNodeClass", Name: "all"}},
+		Pricing:   v1alpha1.FleetPricing{Catalogue: &v1alpha1.PriceCatalogue{Namespace: "default", Name: "prices", Key: "flavors.csv"}},
+	}}
+	f.Status.Conditions = []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: v1alpha1.FleetReasonReconciled}}
+	objects := []client.Object{
+		f, of(classes.WithKind("KWOKNodeClass"), "all"), fixtures.Pod("p", 1000, 1<<30, unschedulable),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.10\n"}},
+	}
+	if pool {
+		objects = append(objects, of(karpenter.WithKind("NodePool"), "web"))
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if u, is := list.(*unstructured.UnstructuredList); is && refuses != "" && u.GetKind() == refuses {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "these"}, "", nil)
+			}
+			return c.List(ctx, list, o...)
+		},
+	}).Build()
 }

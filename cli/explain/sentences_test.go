@@ -95,7 +95,8 @@ func offering(milliCPU int64) given {
 	return func(in *WhyInput, w *world.World) {
 		flavor := provider.Flavor{Name: "offered", Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: 8 << 30}, MaxPods: 110, Max: 5, HasPrice: true, MicroDollarsPerHour: 1, Labels: map[string]string{corev1.LabelTopologyZone: "z"}}
 		f := fleetOfTwo()
-		in.Fleets = append(in.Fleets, FleetInput{Fleet: f, Offers: fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, noon)})
+		offers, _ := fleetobserve.Offers(w, f, &provider.Inventory{Flavors: []provider.Flavor{flavor}}, &fleetobserve.Prices{}, noon)
+		in.Fleets = append(in.Fleets, FleetInput{Fleet: f, Offers: offers})
 	}
 }
 

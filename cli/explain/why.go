@@ -48,6 +48,8 @@ type FleetInput struct {
 	Offers   []fleetobserve.Offer
 	Machines []provider.Machine
 	Unread   string
+	// Left are the pods that the fleet leaves to another buyer of machines, by name, each with a sentence about why.
+	Left map[string]string
 	// Events are those of the fleet, the oldest first.
 	Events []corev1.Event
 }

@@ -42,6 +42,8 @@ const (
 	// Unrecorded means that machines of the fleet have no ready node yet, and that its last decision does not say that one is
 	// for this pod: an earlier decision may have.
 	Unrecorded = "Unrecorded"
+	// Leaves means that another buyer of machines, such as a NodePool of Karpenter, fits the pod, too, and may buy for it.
+	Leaves = "Leaves"
 	// Nothing means that the fleet does nothing.
 	Nothing = "Nothing"
 )
@@ -232,6 +234,8 @@ func (w *FleetWhy) decided(in *WhyInput, f *FleetInput, pod *world.Waiting, reje
 		w.Doing, w.Because = Nothing, "the autoscaler has not processed the fleet yet: check that it is running"
 	case ready.Status != metav1.ConditionTrue:
 		w.Doing, w.Because = Nothing, fmt.Sprintf("the fleet is on hold (%s): %s", ready.Reason, ready.Message)
+	case f.Left[pod.Name] != "":
+		w.Doing, w.Because = Leaves, f.Left[pod.Name]
 	case !takes:
 		w.Doing, w.Because = Nothing, cmp.Or(rejected, "no machine of its flavors can be bought for the pod now")
 	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.FleetLimited):
@@ -473,7 +477,7 @@ func (w *FleetWhy) write(b *strings.Builder) {
 
 var fleetVerbs = map[string]string{
 	Ordered: "a machine is starting", WouldOrder: "would buy a machine", Joined: "no machine for it is starting any more", Waits: "waits for room to become free",
-	Gathers: "waits for more pods", Unlisted: "its last decision does not list the pod",
+	Gathers: "waits for more pods", Leaves: "leaves it to another buyer of machines", Unlisted: "its last decision does not list the pod",
 	Unrecorded: "whether a machine is starting for the pod is not recorded", Nothing: "does nothing for it",
 }
 

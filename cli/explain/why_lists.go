@@ -151,7 +151,7 @@ func (p *Pending) doing() string {
 	if len(p.Fleets) == 0 {
 		return strings.TrimSuffix(p.NoFleets, ".")
 	}
-	rank := []string{Ordered, Joined, Gathers, Waits, WouldOrder, Unlisted, Unrecorded, Nothing}
+	rank := []string{Ordered, Joined, Gathers, Waits, WouldOrder, Leaves, Unlisted, Unrecorded, Nothing}
 	best := slices.MinFunc(p.Fleets, func(a, b FleetWhy) int {
 		return cmp.Compare(slices.Index(rank, a.Doing), slices.Index(rank, b.Doing))
 	})
@@ -164,7 +164,7 @@ func (p *Pending) doing() string {
 		if best.ExpectedTime != nil {
 			text += ", expected at " + clockOf(*best.ExpectedTime)
 		}
-	case Nothing, Unlisted, Unrecorded:
+	case Leaves, Nothing, Unlisted, Unrecorded:
 		text += ": " + best.Because
 	}
 	return text

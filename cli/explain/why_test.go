@@ -100,6 +100,43 @@ func explained(t *testing.T, pod *corev1.Pod, f *v1alpha1.NodeFleet, change ...f
 	return NewWhy(in)
 }
 
+// A pod that another buyer serves is left to it, unless a machine was ordered for it before or the fleet is on hold.
+func TestAPodThatIsLeftToAnotherBuyerIsExplained(t *testing.T) {
+	const why = "no machine is bought, because NodePool web fits it, too, and may buy one. Keep them apart."
+	ordered := func(f *v1alpha1.NodeFleet) {
+		f.Status.InFlight = 1
+		f.Status.LastDecision = &v1alpha1.FleetDecision{Time: metav1.NewTime(noon), Mode: v1alpha1.FleetAct, Buys: []v1alpha1.DecidedPurchase{{
+			Flavor: "large", Count: 1, Pods: 1, Machines: []v1alpha1.DecidedMachines{{Count: 1, Pods: 1, PodNames: []string{"default/p"}}},
+		}}}
+	}
+	held := func(f *v1alpha1.NodeFleet) {
+		f.Status.Conditions = []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: "no"}}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.NodeFleet)
+		pod    string
+		doing  string
+		says   string
+	}{
+		{"it is left", func(*v1alpha1.NodeFleet) {}, "default/p", Leaves, why},
+		{"another one is left", func(*v1alpha1.NodeFleet) {}, "default/q", Nothing, "recorded no decision yet"},
+		{"a machine was ordered for it", ordered, "default/p", Ordered, "expected to accept pods"},
+		{"the fleet is on hold", held, "default/p", Nothing, "on hold (Forbidden): no"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := fixtures.Pod("p", 1000, 1<<30, unschedulable)
+			w := &world.World{Nodes: map[string]*corev1.Node{}, Pods: []*corev1.Pod{pod}}
+			in := &WhyInput{Now: noon, Pod: pod, View: world.NewView(w, noon, runtimes.NewLearner())}
+			in.Fleets = []FleetInput{{Fleet: fleetOfTwo(tc.change), Unread: "read from the status.", Left: map[string]string{tc.pod: why}}}
+			got := NewWhy(in).Pending.Fleets[0]
+			if got.Doing != tc.doing || !strings.Contains(got.Because, tc.says) {
+				t.Errorf("it is doing %s: %s\nwant %s: …%s…", got.Doing, got.Because, tc.doing, tc.says)
+			}
+		})
+	}
+}
+
 func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 	at := metav1.NewTime(noon.Add(-30 * time.Second))
 	buys := func(mode v1alpha1.FleetMode) func(*v1alpha1.NodeFleet) {

@@ -53,6 +53,8 @@ type Observation struct {
 	// Waited is the time since which a pod is unschedulable according to its condition, by pod name.
 	Waited map[string]time.Time
 
+	// left are the buyers to which pods among them are left, by the name of the pod.
+	left map[string]*provider.Rival
 	// podsOn are the pods on each node according to the cache, without those of DaemonSets.
 	podsOn map[string][]*corev1.Pod
 	// going are the nodes of machines, of any fleet, that are being released.
@@ -88,7 +90,7 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 		Observation: Observation{
 			Now: now, World: w, Self: self, podsOn: podsByNode(w.Pods), View: world.NewView(w, now, learned),
 			Own: map[string]fleetdecide.Machine{}, Ordered: map[string]int{}, InFlight: map[string]int{}, going: map[string]bool{},
-			Waited: map[string]time.Time{},
+			Waited: map[string]time.Time{}, left: map[string]*provider.Rival{},
 		},
 	}
 	o.readPending(self)

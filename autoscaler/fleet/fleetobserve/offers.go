@@ -45,12 +45,12 @@ func (o *Offer) Host() *constraint.Host {
 // Room returns what pods can use of one machine, without what DaemonSets use.
 func (o *Offer) Room() packing.Size { return o.flavor.Size }
 
-// Offers returns what a fleet can buy, ordered by name, to explain why it buys nothing for a pod. It interprets the
-// inventory like a round and uses the same prices. It ignores the combined effects of several pods or fleets, and the
-// fleet's limits, which the fleet's conditions report.
+// Offers returns what a fleet can buy, ordered by name, to explain why it buys nothing for a pod, and why it leaves pods to
+// another buyer, by the names of these pods. It interprets the inventory like a round and uses the same prices. It ignores
+// the combined effects of several pods or fleets, and the fleet's limits, which the fleet's conditions report.
 //
-// Cost: O(nodes + pods + flavors).
-func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inventory, prices *Prices, now time.Time) []Offer {
+// Cost: O(nodes + pods · (1 + rivals) + flavors), and O(pods · flavors) for pods that a rival serves.
+func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inventory, prices *Prices, now time.Time) (all []Offer, left map[string]string) {
 	s := StockOf(fleet, inventory.Clone())
 	s.SetPrices(prices)
 	lags := func(string) time.Duration { return 0 }
@@ -61,7 +61,7 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		buyable[seen.State.Flavors[i].Name] = &seen.State.Flavors[i]
 	}
 	rows := RowsOf(fleet)
-	all := make([]Offer, 0, len(s.Inventory.Flavors))
+	all = make([]Offer, 0, len(s.Inventory.Flavors))
 	for i := range s.Inventory.Flavors {
 		f := &s.Inventory.Flavors[i]
 		o := Offer{Name: f.Name}
@@ -78,7 +78,11 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 		}
 		all = append(all, o)
 	}
-	return all
+	left = make(map[string]string, len(seen.left))
+	for pod, rival := range seen.left {
+		left[pod] = whyLeft(rival, 1)
+	}
+	return all, left
 }
 
 // BackingOff describes the back-off of a flavor, or returns "". s may be nil. The back-off may be for machines that did not

@@ -67,7 +67,8 @@ func TestOffersSayWhatARoundWouldSay(t *testing.T) {
 		t.Fatalf("%d pods wait, want one", len(waiting))
 	}
 	got := map[string]string{}
-	for _, o := range Offers(w, fleet, inventory, &Prices{}, now) {
+	offers, _ := Offers(w, fleet, inventory, &Prices{}, now)
+	for _, o := range offers {
 		got[o.Name] = o.Refuses(&waiting[0].Pod)
 	}
 	want := map[string]string{

@@ -36,6 +36,7 @@ func (o *observer) leaveToRivals() {
 		delete(o.Waited, p.Name)
 		o.Held = append(o.Held, v1alpha1.Rejection{Name: p.Name, Reason: fmt.Sprintf("no machine is planned for it: it fits %s, too, which buys for it", rival.Name)})
 		left[rival.Name] = append(left[rival.Name], p.Name)
+		o.left[p.Name] = rival
 		return true
 	})
 	o.State.Recent = slices.DeleteFunc(o.State.Recent, func(p cluster.Pod) bool { return o.rivalFor(&p, pods[p.Name]) != nil })
@@ -51,7 +52,12 @@ func contest(rival *provider.Rival, pods []string) string {
 	if n > 0 {
 		also = " and " + plural.Count(n, "other pod")
 	}
-	return fmt.Sprintf("pod %s%s: no machine is bought, because %s fits %s, too, and may buy one. %s", slices.Min(pods), also, rival.Name, plural.Form(n+1, "it", "them"), rival.Apart)
+	return fmt.Sprintf("pod %s%s: %s", slices.Min(pods), also, whyLeft(rival, len(pods)))
+}
+
+// whyLeft says why a number of pods are left to a rival, and how to have only one of both buy for them.
+func whyLeft(rival *provider.Rival, pods int) string {
+	return fmt.Sprintf("no machine is bought, because %s fits %s, too, and may buy one. %s", rival.Name, plural.Form(pods, "it", "them"), rival.Apart)
 }
 
 // rivalFor returns the first rival that serves a pod for which the fleet has a flavor; nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cli/explain"
 	"supercargo.dev/supercargo/test/kit"
 	"supercargo.dev/supercargo/test/kit/testapi"
 )
@@ -61,12 +63,37 @@ func TestAFleetTakesOverWhatANodePoolMayNotBuy(t *testing.T) {
 	if n := len(b.nodeClaims()); n != 0 {
 		t.Errorf("the fleet has %d NodeClaims beside the NodePool", n)
 	}
+	why := b.explained("p-0")
+	if want := "because NodePool limits fits it, too, and may buy one. For the fleet, set the pods' nodeSelector supercargo.dev/fleet: limits"; why.Doing != explain.Leaves || !strings.Contains(why.Because, want) {
+		t.Errorf("the pod is explained by %s: %s\nwant %s: …%s…", why.Doing, why.Because, explain.Leaves, want)
+	}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"limits":{"cpu":"0"}}}`))
 	if err := b.Patch(t.Context(), pool, patch); err != nil {
 		t.Fatal(err)
 	}
 	b.orders("small")
 	b.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, v1alpha1.FleetReasonMachinesReady)
+	if why := b.explained("p-0"); why.Doing != explain.Ordered {
+		t.Errorf("the pod is explained by %s: %s\nwant %s", why.Doing, why.Because, explain.Ordered)
+	}
+}
+
+// explained returns what supercargo explain pod says about the fleet.
+func (b *bench) explained(name string) explain.FleetWhy {
+	b.Helper()
+	var pod corev1.Pod
+	b.Read(name, &pod)
+	read, err := explain.Read(b.Context(), b, time.Now())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, why := range read.Pod(b.Context(), &pod).Pending.Fleets {
+		if why.Fleet == b.Space {
+			return why
+		}
+	}
+	b.Fatalf("the fleet does not explain pod %s", name)
+	return explain.FleetWhy{}
 }
 
 // nodePool creates a NodePool whose machines pods of the bench select, of one instance type. It goes with its machines
