@@ -87,20 +87,29 @@ var bareHost = &constraint.Host{}
 
 // admittedBy returns why no machine of a flavor admits the pod, or "".
 func (p *Pod) admittedBy(f *Flavor) string {
-	if !suits(p.Arch, f.Arch) {
-		return "needs architecture " + p.Arch
+	if why := p.unsuited(f); why != "" {
+		return why
 	}
-	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
-		return p.Except.Flavors[f.Name]
+	if why := p.excepted(f); why != "" || p.Demands == nil {
+		return why
 	}
-	if p.Demands == nil {
+	return p.Demands.Admits(hostOf(f.Host))
+}
+
+// unsuited says that the pod needs another architecture than that of a flavor, or returns "".
+func (p *Pod) unsuited(f *Flavor) string {
+	if suits(p.Arch, f.Arch) {
 		return ""
 	}
-	host := f.Host
-	if host == nil {
-		host = bareHost
+	return "needs architecture " + p.Arch
+}
+
+// excepted returns why a flavor must not be bought for the pod, or "".
+func (p *Pod) excepted(f *Flavor) string {
+	if p.Except == nil {
+		return ""
 	}
-	return p.Demands.Admits(host)
+	return p.Except.Flavors[f.Name]
 }
 
 func hostOf(h *constraint.Host) *constraint.Host {

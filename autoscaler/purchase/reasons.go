@@ -7,10 +7,15 @@ import (
 	"strings"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Refusal describes why no flavor takes a pod, and counts flavors by reason: "0 of 12 flavors: 8 too small (CPU), 4 not
-// admitted: node selector zone=b". It returns "" if some flavor that can be bought takes the pod.
+// Refusal describes why no flavor takes a pod. If one or several rules exclude the pod from every flavor, it names these:
+// "0 of 12 flavors: 12 not admitted: node selector zone=c". Otherwise it counts flavors by their first reason: "0 of 12
+// flavors: 8 too small (CPU), 4 not admitted: node selector zone=b". It returns "" if some flavor that can be bought takes
+// the pod.
+//
+// Cost: O(flavors · constraints of the pod).
 func Refusal(p *Pod, flavors []Flavor) string {
 	if negative(*p) {
 		return fmt.Sprintf("requests a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
@@ -26,21 +31,38 @@ func Refusal(p *Pod, flavors []Flavor) string {
 		}
 		counts[why]++
 	}
+	if all := p.refusedByAll(flavors); len(all) > 0 {
+		counts = make(map[string]int, len(all))
+		for _, why := range all {
+			counts[why] = len(flavors)
+		}
+	}
 	return tally(len(flavors), counts)
 }
 
-// TooSmall begins the reasons of flavors whose machines have less CPU or memory than the pod requests.
-const TooSmall = "too small"
+// The beginnings of reasons: of flavors whose machines have less CPU or memory than the pod requests, and of those whose
+// machines it may not run on.
+const (
+	TooSmall    = "too small"
+	notAdmitted = "not admitted: "
+)
 
 // RefusedBy returns why no machine of a flavor takes the pod, or "".
 func (p *Pod) RefusedBy(f *Flavor) string {
 	if !f.Sells(1) {
-		return "at its maximum"
+		return soldOut
 	}
 	if why := p.admittedBy(f); why != "" {
-		return "not admitted: " + why
+		return notAdmitted + why
 	}
-	switch cpu, memory := p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes; {
+	return tooSmall(p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes)
+}
+
+const soldOut = "at its maximum"
+
+// tooSmall describes machines with too little CPU, memory or both; "" if they have enough.
+func tooSmall(cpu, memory bool) string {
+	switch {
 	case cpu && memory:
 		return TooSmall + " (CPU and memory)"
 	case cpu:
@@ -51,6 +73,58 @@ func (p *Pod) RefusedBy(f *Flavor) string {
 	return ""
 }
 
+// refusedByAll returns the reasons of which each alone excludes the pod from all flavors; none if there is no such reason.
+func (p *Pod) refusedByAll(flavors []Flavor) []string {
+	all := p.rejections(&flavors[0])
+	cpu, memory := true, true
+	for i := range flavors {
+		f := &flavors[i]
+		cpu, memory = cpu && p.Size.MilliCPU > f.Size.MilliCPU, memory && p.Size.MemoryBytes > f.Size.MemoryBytes
+		if i == 0 || len(all) == 0 {
+			continue
+		}
+		own := p.rejections(f)
+		all = slices.DeleteFunc(all, func(why string) bool { return !slices.Contains(own, why) })
+	}
+	known := slices.Clone(all)
+	all = slices.DeleteFunc(all, func(why string) bool { return hasPart(why, known) })
+	if small := tooSmall(cpu, memory); small != "" {
+		all = append(all, small)
+	}
+	return all
+}
+
+// rejections returns every reason why no machine of a flavor takes the pod, but for its size.
+func (p *Pod) rejections(f *Flavor) (all []string) {
+	if !f.Sells(1) {
+		all = append(all, soldOut)
+	}
+	for _, why := range []string{p.unsuited(f), p.excepted(f)} {
+		if why != "" {
+			all = append(all, notAdmitted+why)
+		}
+	}
+	if p.Demands != nil {
+		for _, why := range p.Demands.Rejections(hostOf(f.Host)) {
+			all = append(all, notAdmitted+why)
+		}
+	}
+	return all
+}
+
+// hasPart reports whether a reason is a node affinity of which a part is another of these reasons.
+func hasPart(why string, all []string) bool {
+	const affinity = notAdmitted + constraint.NodeAffinity
+	whole, is := strings.CutPrefix(why, affinity)
+	return is && slices.ContainsFunc(all, func(other string) bool {
+		part, is := strings.CutPrefix(other, affinity)
+		return is && part != whole && strings.Contains(whole, part)
+	})
+}
+
+// mostReasons is how many reasons are counted one by one.
+const mostReasons = 10
+
 // tally formats the reasons, the most frequent first.
 func tally(flavors int, counts map[string]int) string {
 	var whys []string
@@ -58,10 +132,18 @@ func tally(flavors int, counts map[string]int) string {
 		whys = append(whys, why)
 	}
 	slices.SortFunc(whys, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	for i, why := range whys {
-		whys[i] = fmt.Sprintf("%d %s", counts[why], why)
+	shown := whys[:min(len(whys), mostReasons)]
+	others := 0
+	for _, why := range whys[len(shown):] {
+		others += counts[why]
 	}
-	return fmt.Sprintf("0 of %d flavors: %s", flavors, strings.Join(whys, ", "))
+	for i, why := range shown {
+		shown[i] = fmt.Sprintf("%d %s", counts[why], why)
+	}
+	if others > 0 {
+		shown = append(shown, fmt.Sprintf("%d for other reasons", others))
+	}
+	return fmt.Sprintf("0 of %d flavors: %s", flavors, strings.Join(shown, ", "))
 }
 
 // exhausted describes why a pod has no machine although flavors take it: every such flavor exceeds the limits.

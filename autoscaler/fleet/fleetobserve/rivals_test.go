@@ -46,7 +46,7 @@ func TestPodsThatAnotherBuyerServesAreLeftToIt(t *testing.T) {
 			t.Errorf("more pods like %s are expected", p.Name)
 		}
 	}
-	_, left := Offers(s.world, s.all[0].Fleet, s.all[0].Inventory, &Prices{}, now)
+	_, left := Offers(s.world, s.all[0].Fleet, s.all[0].Inventory, &Prices{}, epoch)
 	const apart = "no machine is bought, because NodePool web fits it, too, and may buy one. Keep them apart."
 	if diff := cmp.Diff(map[string]string{"default/a": apart, "default/b": apart}, left); diff != "" {
 		t.Errorf("explained as left (-want +got):\n%s", diff)

@@ -99,6 +99,20 @@ func (p *Pod) Admits(h *Host) string {
 	return p.besides(h.Residents)
 }
 
+// Rejections returns every reason for which the host or a resident rejects the pod, in the order of [Pod.Admits], but only
+// the first one of residents; none if it is admitted. Of a required node affinity with one term, they are followed by the
+// requirements that the host does not fulfil, which begin with [NodeAffinity], too.
+func (p *Pod) Rejections(h *Host) (all []string) {
+	p.static.reject(h, func(why string) bool {
+		all = append(all, why)
+		return true
+	})
+	if why := p.besides(h.Residents); why != "" {
+		all = append(all, why)
+	}
+	return append(all, p.static.unmet(h)...)
+}
+
 // Plain reports whether the pod itself has no constraints that depend on other pods: pod affinity or anti-affinity,
 // hard spread constraints, host ports. Other pods may still repel it: see [Coupled].
 func (p *Pod) Plain() bool {

@@ -32,6 +32,9 @@ type static struct {
 // equals requires a label with one value.
 type equals struct{ key, value string }
 
+// NodeAffinity begins the reasons of hosts that do not fulfil a required node affinity.
+const NodeAffinity = "node affinity "
+
 // nodeAffinity requires that one of its terms matches. Without terms nothing matches.
 type nodeAffinity struct {
 	terms  []nodeTerm
@@ -44,34 +47,71 @@ type nodeTerm struct {
 }
 
 // admits returns the first reason why the host rejects the pod, in the order of kube-scheduler's filters, or "".
-func (s *static) admits(h *Host) string {
-	if h.Unschedulable && !s.unschedulable {
-		return "unschedulable"
+func (s *static) admits(h *Host) (why string) {
+	s.reject(h, func(first string) bool {
+		why = first
+		return false
+	})
+	return why
+}
+
+// reject calls say with each reason why the host rejects the pod, in the order of kube-scheduler's filters, until say
+// returns false.
+func (s *static) reject(h *Host, say func(why string) (more bool)) {
+	if h.Unschedulable && !s.unschedulable && !say("unschedulable") {
+		return
 	}
-	if s.nodeName != "" && s.nodeName != h.Name {
-		return "node name " + s.nodeName
+	if s.nodeName != "" && s.nodeName != h.Name && !say("node name "+s.nodeName) {
+		return
 	}
-	if taint := s.untolerated(h); taint != nil {
-		return "untolerated taint " + taint.ToString()
-	}
-	for _, want := range s.selector {
-		if value, ok := (hostLabels{h}).Lookup(want.key); !ok || value != want.value {
-			return "node selector " + want.key + "=" + want.value
+	for i := range h.Taints {
+		if taint := &h.Taints[i]; s.repelledBy(taint) && !say("untolerated taint "+taint.ToString()) {
+			return
 		}
 	}
-	if s.affinity != nil && !s.affinity.matches(h) {
-		return s.affinity.reason
+	for _, want := range s.selector {
+		if value, ok := (hostLabels{h}).Lookup(want.key); (!ok || value != want.value) && !say("node selector "+want.key+"="+want.value) {
+			return
+		}
 	}
-	if h.Disk == nil && s.disk > 0 && s.leaves {
-		return "it is unknown how much ephemeral storage there is"
+	if s.affinity != nil && !s.affinity.matches(h) && !say(s.affinity.reason) {
+		return
 	}
-	if h.Disk != nil && s.disk > h.Disk.Free {
-		return fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))
+	if h.Disk == nil && s.disk > 0 && s.leaves && !say("it is unknown how much ephemeral storage there is") {
+		return
 	}
-	if why := s.attaches(h); why != "" {
-		return why
+	if h.Disk != nil && s.disk > h.Disk.Free && !say(fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))) {
+		return
 	}
-	return s.unfitFor(h)
+	if why := s.attaches(h); why != "" && !say(why) {
+		return
+	}
+	if why := s.unfitFor(h); why != "" {
+		say(why)
+	}
+}
+
+// repelledBy reports whether a taint keeps the pod off its host.
+func (s *static) repelledBy(taint *corev1.Taint) bool {
+	return (taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute) && !s.tolerates(taint)
+}
+
+// unmet returns the requirements of a node affinity with one term that the host does not fulfil, as reasons; none if there
+// is only one requirement.
+func (s *static) unmet(h *Host) (all []string) {
+	if s.affinity == nil || len(s.affinity.terms) != 1 || s.affinity.terms[0].labels == nil {
+		return nil
+	}
+	requirements, _ := s.affinity.terms[0].labels.Requirements()
+	if len(requirements) < 2 && s.affinity.terms[0].fields == nil {
+		return nil
+	}
+	for i := range requirements {
+		if r := &requirements[i]; !r.Matches(hostLabels{h}) {
+			all = append(all, NodeAffinity+r.String())
+		}
+	}
+	return all
 }
 
 func bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
@@ -89,9 +129,8 @@ func (s *static) selects(h *Host) bool {
 // untolerated returns the first taint that the pod does not tolerate, or nil.
 func (s *static) untolerated(h *Host) *corev1.Taint {
 	for i := range h.Taints {
-		taint := &h.Taints[i]
-		if (taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute) && !s.tolerates(taint) {
-			return taint
+		if s.repelledBy(&h.Taints[i]) {
+			return &h.Taints[i]
 		}
 	}
 	return nil
@@ -190,9 +229,9 @@ func newNodeAffinity(required *corev1.NodeSelector, path *field.Path) (*nodeAffi
 		texts = append(texts, strings.Join(append(text, nameText...), ","))
 	}
 	slices.Sort(texts) // terms are alternatives, so their order does not matter
-	a.reason = "node affinity " + strings.Join(slices.Compact(texts), " or ")
+	a.reason = NodeAffinity + strings.Join(slices.Compact(texts), " or ")
 	if len(a.terms) == 0 {
-		a.reason = "node affinity without terms"
+		a.reason = NodeAffinity + "without terms"
 	}
 	return a, errs
 }

@@ -2,8 +2,10 @@ package constraint_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -35,6 +37,50 @@ func TestAPodIsKeptAwayFromTheArchitecturesThatItIsUnfitFor(t *testing.T) {
 		if got := tc.pod.Admits(tc.host); got != tc.want {
 			t.Errorf("%s: it is kept away by %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestEveryReasonOfAHostIsKnown: the first is that of Admits.
+func TestEveryReasonOfAHostIsKnown(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	in := func(key, value string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+	}
+	requires := func(terms ...corev1.NodeSelectorTerm) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"disk": "ssd", "team": "a"}
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		}
+	}
+	term := func(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: requirements}
+	}
+	host := onPlatform("linux", "arm64")
+	host.Unschedulable = true
+	host.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}, {Key: "new", Effect: corev1.TaintEffectNoExecute}}
+	before := []string{"unschedulable", "untolerated taint gpu:NoSchedule", "untolerated taint new:NoExecute", "node selector disk=ssd", "node selector team=a"}
+	for name, tc := range map[string]struct {
+		terms []corev1.NodeSelectorTerm
+		more  []string
+	}{
+		"a node affinity with one term": {[]corev1.NodeSelectorTerm{term(in("x", "1"), in(corev1.LabelOSStable, "linux"), in("y", "2"))}, []string{
+			"node affinity kubernetes.io/os in (linux),x in (1),y in (2)", "node affinity x in (1)", "node affinity y in (2)",
+		}},
+		"with one requirement": {[]corev1.NodeSelectorTerm{term(in("x", "1"))}, []string{"node affinity x in (1)"}},
+		"with two terms":       {[]corev1.NodeSelectorTerm{term(in("x", "1"), in("y", "2")), term(in("z", "3"))}, []string{"node affinity x in (1),y in (2) or z in (3)"}},
+		"that it fulfils":      {[]corev1.NodeSelectorTerm{term(in(corev1.LabelOSStable, "linux"))}, nil},
+	} {
+		p := mustCompile(t, c, pod("a", requires(tc.terms...)))
+		got := p.Rejections(host)
+		if diff := cmp.Diff(slices.Concat(before, tc.more), got); diff != "" {
+			t.Errorf("%s: reasons (-want +got):\n%s", name, diff)
+		}
+		if first := p.Admits(host); first != before[0] {
+			t.Errorf("%s: the first reason is %q", name, first)
+		}
+	}
+	if all := mustCompile(t, c, pod("a")).Rejections(onPlatform("linux", "arm64")); len(all) > 0 {
+		t.Errorf("a host that admits the pod has reasons %q", all)
 	}
 }
 
