@@ -20,7 +20,7 @@ func TestARefusalNamesTheRuleThatExcludesAllFlavors(t *testing.T) {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
 	}
 	of := func(p Pod, spec corev1.PodSpec) Pod { p.Demands = c.of("x", spec); return p }
-	arm := func(f Flavor) Flavor { f.Arch = "arm64"; return f }
+	on := func(arch string, f Flavor) Flavor { f.Arch = arch; return f }
 	amd := func(p Pod) Pod { p.Arch = "amd64"; return p }
 	zones := []Flavor{zoned(flavor("f", 10, 10, 10), "a"), zoned(flavor("g", 5, 10, 9), "b")}
 	tainted := zoned(flavor("t", 10, 10, 10), "a")
@@ -39,7 +39,7 @@ func TestARefusalNamesTheRuleThatExcludesAllFlavors(t *testing.T) {
 	}{
 		{"some flavor takes it", pod("p", 1, 1), zones, ""},
 		{"no rule excludes all", of(pod("p", 6, 1), inZone("a")), zones, "0 of 2 flavors: 1 not admitted: node selector topology.kubernetes.io/zone=a, 1 too small (CPU)"},
-		{"a rule behind others", amd(of(pod("p", 1, 1), inZone("c"))), []Flavor{arm(zones[0]), zones[1]},
+		{"a rule behind others", amd(of(pod("p", 1, 1), inZone("c"))), []Flavor{on("arm64", zones[0]), on("amd64", zones[1])},
 			"0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=c"},
 		{"a rule behind a taint", of(pod("p", 1, 1), inZone("c")), []Flavor{tainted, zones[1]},
 			"0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=c"},
@@ -53,7 +53,7 @@ func TestARefusalNamesTheRuleThatExcludesAllFlavors(t *testing.T) {
 			"0 of 2 flavors: 2 not admitted: node affinity disk in (ssd)"},
 		{"a node affinity as a whole", of(pod("p", 1, 1), requiring(in(corev1.LabelTopologyZone, "a"), in(corev1.LabelTopologyZone, "b"))), zones,
 			"0 of 2 flavors: 2 not admitted: node affinity topology.kubernetes.io/zone in (a),topology.kubernetes.io/zone in (b)"},
-		{"an exception", Pod{Item: pod("p", 1, 1).Item, Except: &Exceptions{Flavors: map[string]string{"f": "not here", "g": "not here"}}}, []Flavor{arm(zones[0]), zones[1]},
+		{"an exception", Pod{Item: pod("p", 1, 1).Item, Except: &Exceptions{Flavors: map[string]string{"f": "not here", "g": "not here"}}}, []Flavor{on("arm64", zones[0]), zones[1]},
 			"0 of 2 flavors: 2 not admitted: not here"},
 		{"many different reasons", pod("p", 1, 1), many, "0 of 12 flavors: 1 not admitted: untolerated taint t00:NoSchedule, 1 not admitted: untolerated taint t01:NoSchedule, " +
 			"1 not admitted: untolerated taint t02:NoSchedule, 1 not admitted: untolerated taint t03:NoSchedule, 1 not admitted: untolerated taint t04:NoSchedule, " +
@@ -80,9 +80,7 @@ func BenchmarkRefusal(b *testing.B) {
 	flavors := make([]Flavor, 10_000)
 	for i := range flavors {
 		flavors[i] = zoned(flavor(fmt.Sprint(i), int64(i%12), 10, 10), string(rune('a'+i%3)))
-		if i%2 == 0 {
-			flavors[i].Arch = "arm64"
-		}
+		flavors[i].Arch = []string{"amd64", "arm64"}[i%2]
 	}
 	for b.Loop() {
 		if Refusal(&p, flavors) == "" {

@@ -86,6 +86,7 @@ type observer struct {
 	forSale          []*catalogue.Flavor
 	omitted          omitted
 	workers          []worker // nodes whose instance type can be bought, by name
+	unstarted        []string // nodes that have not started, with the reasons
 }
 
 // worker is a priced node, with room, of an instance type that can be bought.
@@ -114,6 +115,9 @@ func (b *observer) readNodes() {
 		if controlPlane(node) {
 			stays = "it is a control plane node"
 			n.Kept, n.KeptFor = true, stays
+		} else if why := world.Unstarted(node); why != "" {
+			n.Kept, n.KeptFor = true, "it has not started yet: "+why
+			b.unstarted = append(b.unstarted, node.Name+": "+why)
 		}
 		all := audit.Node{Node: b.view.Node(node, n), InstanceType: kind, CapacityType: capacityType(node), Unpriced: unpriced, Stays: stays}
 		all.Arch = archOf(node)

@@ -80,6 +80,10 @@ func (b *observer) note(derivedDaemons int) {
 	if b.Pending > 0 {
 		b.notef("%s %s no node and %s not included in any figure.", plural.Count(b.Pending, "pod"), plural.Form(b.Pending, "has", "have"), plural.Form(b.Pending, "is", "are"))
 	}
+	if n := len(b.unstarted); n > 0 {
+		b.notef("%s %s not started yet and %s not released by moving pods, such as %s.",
+			plural.Count(n, "node"), plural.Form(n, "has", "have"), plural.Form(n, "is", "are"), slices.Min(b.unstarted))
+	}
 	if pods, nodes := b.homeless(); len(nodes) > 0 {
 		which := plural.Form(pods, "its", "their") + " node " + nodes[0]
 		if len(nodes) > 1 {

@@ -349,6 +349,9 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	manyUnpriced := say(staying)
 	similar := say(of(fixtures.CloudNode("a", "z1.huge"), fixtures.CloudNode("b", "z9.huge"), fixtures.CloudNode("c", "z9.huge"), fixtures.CloudNode("d", "z9.huge")))
 	notReady := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+	starting := say(of(xlarge("a"), xlarge("b", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	})).with(web("p", "a")))
 	dead := say(of(xlarge("a"), xlarge("b", notReady)).with(web("p", "a"), web("q", "b", cpu("100m"))))
 	virtual := say(of(xlarge("a"), xlarge("b", labelled("type", "virtual-kubelet"))))
 	manyHolds := of(xlarge("a"))
@@ -533,6 +536,8 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"The prices of spot machines do not include interruptions.", discounted, base},
 
 		{"deleting the node, which is not ready: %s %s room on others", dead, base},
+		{"it has not started yet: ", starting, dead},
+		{"%s %s not started yet and %s not released by moving pods, such as %s.", starting, dead},
 		{"it is a virtual node, whose provider bills each pod", virtual, base},
 		{"it is a node of GKE Autopilot, which bills pods", say(of(google("gk3-a"))), say(of(google("gke-a")))},
 		{"the list price of %s is without its GPUs, which Google Cloud sells separately: set annotation %s to the price of both",

@@ -122,6 +122,21 @@ func TestWhatIsSeenBecomesRows(t *testing.T) {
 	}
 }
 
+// A node is priced when its kubelet has reported, so that nobody is told before that its price is missing.
+func TestANodeWhoseKubeletHasNotReportedIsNotPriced(t *testing.T) {
+	asked := 0
+	tr := NewTracker(plain, func(*corev1.Node) *int64 { asked++; return nil }, nil)
+	tr.Begin(noon, false)
+	for _, allocatable := range []corev1.ResourceList{nil, {corev1.ResourcePods: resource.MustParse("110")}} {
+		if rows := tr.Node(node("n", func(n *corev1.Node) { n.Status.Allocatable = allocatable }), after(0)); len(rows) > 0 || asked > 0 {
+			t.Errorf("with %v: rows %v, and its price was asked for %d times", allocatable, rows, asked)
+		}
+	}
+	if rows := tr.Node(node("n"), after(time.Second)); len(rows) != 1 || asked != 1 {
+		t.Errorf("rows %v, and its price was asked for %d times", rows, asked)
+	}
+}
+
 func TestARowHasWhatThePodSays(t *testing.T) {
 	p := pod("p", fixtures.Batch("25m"), func(p *corev1.Pod) {
 		p.Annotations[v1alpha1.AnnotationCategory], p.Annotations[v1alpha1.AnnotationMigration], p.Annotations[v1alpha1.AnnotationEnergyWeight] = "render", "restart", "0.8"

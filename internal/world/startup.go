@@ -12,14 +12,31 @@ import (
 // TaintToBeDeleted is the key of the taint that cluster-autoscaler sets on nodes that it is about to delete.
 const TaintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// StartupTaint reports whether the key of a taint shows that its node is still starting: the keys of Kubernetes and
-// cluster-api, and those with a startup prefix of cluster-autoscaler.
+// StartupTaint reports whether the key of a taint shows that its node is still starting: the keys of Kubernetes,
+// cluster-api and Karpenter, and those with a startup prefix of cluster-autoscaler.
 func StartupTaint(key string) bool {
 	switch key {
-	case corev1.TaintNodeNotReady, "node.cluster.x-k8s.io/uninitialized", "node.cloudprovider.kubernetes.io/uninitialized":
+	case corev1.TaintNodeNotReady, "node.cluster.x-k8s.io/uninitialized", "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered":
 		return true
 	}
 	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/") || strings.HasPrefix(key, "ignore-taint.cluster-autoscaler.kubernetes.io/")
+}
+
+// Unstarted returns why a node has not started yet, or "". A node that is not ready may have failed after its start, so that
+// alone is no reason. Unlike [Joined], it knows from Karpenter that the node is not initialized.
+func Unstarted(node *corev1.Node) string {
+	for i := range node.Spec.Taints {
+		if t := &node.Spec.Taints[i]; t.Key != corev1.TaintNodeNotReady && StartupTaint(t.Key) {
+			return "it has taint " + t.ToString()
+		}
+	}
+	switch {
+	case node.Status.Allocatable.Cpu().IsZero():
+		return "its kubelet has not reported its capacity"
+	case node.Labels["karpenter.sh/registered"] == "true" && node.Labels["karpenter.sh/initialized"] != "true":
+		return "Karpenter has not initialized it"
+	}
+	return ""
 }
 
 // StateTaint reports whether a taint describes a state that a node may enter at any time.

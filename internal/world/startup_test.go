@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // TestATaintOfANodeIsOfItsStartOrLastsOrIsAState has one taint of each kind. Nodes of its kind always have that of GPUs.
@@ -19,6 +21,7 @@ func TestATaintOfANodeIsOfItsStartOrLastsOrIsAState(t *testing.T) {
 		{key: corev1.TaintNodeNotReady, starting: true},
 		{key: "node.cloudprovider.kubernetes.io/uninitialized", starting: true},
 		{key: "node.cluster.x-k8s.io/uninitialized", starting: true},
+		{key: "karpenter.sh/unregistered", effect: corev1.TaintEffectNoExecute, starting: true},
 		{key: "startup-taint.cluster-autoscaler.kubernetes.io/disk", starting: true},
 		{key: "ignore-taint.cluster-autoscaler.kubernetes.io/disk", starting: true},
 		{key: corev1.TaintNodeUnreachable},
@@ -60,6 +63,38 @@ func TestANodeGoesOnceItIsDeletedOrClusterAutoscalerMarksIt(t *testing.T) {
 	} {
 		if got := Goes(&tc.node); got != tc.want {
 			t.Errorf("%s: goes is %v", what, got)
+		}
+	}
+}
+
+func TestANodeHasStartedOnceNothingSaysThatItHasNot(t *testing.T) {
+	tainted := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+	}
+	labelled := func(keys ...string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			for _, key := range keys {
+				metav1.SetMetaDataLabel(&n.ObjectMeta, key, "true")
+			}
+		}
+	}
+	for what, tc := range map[string]struct {
+		change func(*corev1.Node)
+		want   string
+	}{
+		"a node that runs":                 {func(*corev1.Node) {}, ""},
+		"one that is not ready any more":   {tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), ""},
+		"its cloud has not initialized it": {tainted("node.cloudprovider.kubernetes.io/uninitialized", corev1.TaintEffectNoSchedule), "it has taint node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"},
+		"its kubelet has said nothing":     {func(n *corev1.Node) { n.Status.Allocatable = nil }, "its kubelet has not reported its capacity"},
+		"Karpenter has not registered it":  {tainted("karpenter.sh/unregistered", corev1.TaintEffectNoExecute), "it has taint karpenter.sh/unregistered:NoExecute"},
+		"Karpenter has not initialized it": {labelled("karpenter.sh/registered"), "Karpenter has not initialized it"},
+		"Karpenter has initialized it":     {labelled("karpenter.sh/registered", "karpenter.sh/initialized"), ""},
+		"a node with another taint":        {tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule), ""},
+	} {
+		node := fixtures.Node("n", 2000, 8<<30)
+		tc.change(node)
+		if got := Unstarted(node); got != tc.want {
+			t.Errorf("%s: %q, want %q", what, got, tc.want)
 		}
 	}
 }

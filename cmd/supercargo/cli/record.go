@@ -24,6 +24,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/text/plural"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // recordFlags are the flags of `supercargo record`.
@@ -190,8 +191,8 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 	return nil
 }
 
-// pricesOfNodes returns a function for the prices of nodes, which prints why a price is unknown. The user's prices of nodes
-// without an instance type are those of their flavors in the recording.
+// pricesOfNodes returns a function for the prices of nodes, which prints why the price of a node that has started is
+// unknown. The user's prices of nodes without an instance type are those of their flavors in the recording.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
 	priced, printed := auditor.NewPricer(from, auditor.Pricing{Own: own}), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
@@ -205,7 +206,7 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Price, file *record.Fi
 			return &price
 		}
 		text := why + "; " + settable(node, flavor)
-		if !printed[text] { // once for each reason
+		if !printed[text] && world.Unstarted(node) == "" { // once for each reason, and what labels a node may be late
 			printed[text] = true
 			fmt.Fprintf(stderr, "supercargo: the price of node %s is unknown: %s\n", file.Name(node.Name), text)
 		}

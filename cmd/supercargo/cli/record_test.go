@@ -102,6 +102,26 @@ func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
 	}
 }
 
+// TestANodeThatStartsIsNotSaidToHaveNoPrice: its cloud may label it with its instance type a moment later.
+func TestANodeThatStartsIsNotSaidToHaveNoPrice(t *testing.T) {
+	file, err := record.OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	price := pricesOfNodes(&objects.Objects{}, nil, file, &said)
+	node := fixtures.CloudNode("n", "", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	if got := price(&node); got != nil || said.Len() > 0 {
+		t.Errorf("%v, %q; want no price, and nothing said", got, said.String())
+	}
+	node.Spec.Taints = nil
+	if got := price(&node); got != nil || !strings.Contains(said.String(), "the price of node n is unknown: it has no label node.kubernetes.io/instance-type") {
+		t.Errorf("%v, %q; want no price, and why", got, said.String())
+	}
+}
+
 // TestANodeWithoutAnInstanceTypeHasThePriceOfItsNameInTheRecording: its name there is its size. Else the message has the name.
 func TestANodeWithoutAnInstanceTypeHasThePriceOfItsNameInTheRecording(t *testing.T) {
 	file, err := record.OpenFile(filepath.Join(t.TempDir(), "r.csv"), false)
