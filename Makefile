@@ -111,6 +111,8 @@ nightly_tests := \
 	TestFiveHundredPodsMoveAFewAtATime \
 	TestWhatTheStockDeschedulerEvictsMoves \
 	TestWhatKarpenterDrainsMoves \
+	TestWhereverKarpenterIsKilledAmongItsWritesNothingIsBoughtTwiceOrForgotten \
+	TestAFleetHoldsWhileKarpenterIsUpgradedAndGoesOn \
 	TestAFullHostIsAMachineThatNeverComes \
 	TestNovaComputeIsRestartedAndServersCome \
 	TestATokenThatExpiresIsRenewed \
@@ -209,7 +211,7 @@ test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 ra
 test-thorough: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl karpenter) | $(DIST) ## Have the autoscaler and the descheduler die before and after every write, and meet the faults of four seeds; simulate 200 recorded clusters. test-unit and test-integration do parts of it.
 	$(call go_test,test-thorough,-run '^(TestWhereverTheProcessDiesTheOutcomeIsTheSame|TestFaultsOfTheAPIServerDelayAndChangeNothing)$$' ./autoscaler/fleet -thorough)
 	$(call go_test,test-thorough-recordings,-run '^TestEveryRecordedClusterIsSimulatedUnderEveryPolicy$$' ./cmd/supercargo-lab/cli -recordings 200)
-	$(with_bin) $(call go_test,test-thorough-killed,-p 1 -run '^TestWhereverItIsKilled' ./test/integration/{nodefleet,nodeclaims,migration} -kill-before)
+	$(with_bin) $(call go_test,test-thorough-killed,-p 1 -run '^TestWherever(It|Karpenter)IsKilled' ./test/integration/{nodefleet,nodeclaims,migration} -kill-before)
 
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
 	CGO_ENABLED=1 nice $(call go_test,test-race,-race $(race_pkgs)) # other tests may be waiting for something
@@ -250,7 +252,7 @@ ran_before  = $(if $(RAN_FIRST),$(first_tests))
 # How many control planes test-integration-rest runs at once.
 AT_ONCE ?= 2
 
-test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)
+test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl karpenter karpenter-older $(PEERS)) | $(DIST)
 	$(with_bin) $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
 
 # Of a version: the unit tests of the scheduler, with its libraries; the scheduler with each
@@ -456,9 +458,11 @@ KARPENTER := test/peers/karpenter-live
 # Karpenter may need a newer Go than Supercargo. The go command fetches the one that the module names.
 newer_go  := GOTOOLCHAIN=auto
 
-.PHONY: $(BIN)/karpenter $(BIN)/karpenter-scaled
+.PHONY: $(BIN)/karpenter $(BIN)/karpenter-older $(BIN)/karpenter-scaled
 $(BIN)/karpenter:
 	$(newer_go) $(call built_in,$(KARPENTER)) sigs.k8s.io/karpenter/kwok
+$(BIN)/karpenter-older: # the version of the peer, to upgrade from
+	$(newer_go) $(call built_in,test/peers/karpenter) sigs.k8s.io/karpenter/kwok
 $(BIN)/karpenter-scaled: | $(DIST)
 	rm -rf $(DIST)/karpenter
 	$(newer_go) go -C $(KARPENTER) run -buildvcs=false . -factor 30 -out $(abspath $(DIST))/karpenter

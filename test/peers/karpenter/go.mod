@@ -2,6 +2,8 @@ module supercargo.dev/supercargo/test/peers/karpenter
 
 go 1.26.6
 
+tool sigs.k8s.io/karpenter/kwok
+
 require (
 	github.com/awslabs/operatorpkg v0.0.0-20260708223819-4da4c353c5fa
 	github.com/go-logr/logr v1.4.4
@@ -16,6 +18,7 @@ require (
 
 require (
 	cel.dev/expr v0.25.2 // indirect
+	github.com/Pallinder/go-randomdata v1.2.0 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect
