@@ -31,7 +31,7 @@ func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int)
 	if err != nil {
 		return err
 	}
-	others := p.memory.counted(all, flavor)
+	others := p.memory.counted(p.used(all), flavor)
 	made := func(name string) bool {
 		return others[name] || slices.ContainsFunc(all, func(c claim) bool { return c.Name == name })
 	}
@@ -76,7 +76,7 @@ func (p *Provider) Release(ctx context.Context, _, flavor string, from int, mach
 	if err != nil {
 		return err
 	}
-	staying := p.memory.counted(all, flavor)
+	staying := p.memory.counted(p.used(all), flavor)
 	for _, name := range machines {
 		delete(staying, name)
 	}

@@ -10,7 +10,7 @@
 //
 // The files follow a round: karpenter.go (the observation), claim.go (NodeClaims), class.go (the NodeClass), offer.go and
 // flavor.go (what can be bought), pool.go (NodePools, which buy, too), memory.go and lost.go (NodeClaims that Karpenter has
-// deleted), buy.go (the writes).
+// deleted), clean.go (NodeClaims that serve no more), buy.go (the writes).
 package karpenter
 
 import (
@@ -97,6 +97,8 @@ type Provider struct {
 	offered  []offer
 	named    map[string]*offer
 	template string
+	// aside are the UIDs of NodeClaims that no longer serve the fleet, by name.
+	aside map[string]types.UID
 }
 
 var _ provider.Provider = (*Provider)(nil)
@@ -134,6 +136,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.unprocessed(all); err != nil {
 		return nil, err
 	}
+	all = p.setAside(all)
 	p.explainLost(ctx, problem)
 	found := &provider.Inventory{Machines: p.machines(all), Rivals: rivals}
 	examples := p.examples(all)

@@ -129,6 +129,13 @@ func deleted(name, why string) string {
 	return fmt.Sprintf("NodeClaim %s was deleted before its node registered: %s", name, why)
 }
 
+// forget stops awaiting a NodeClaim, whose absence then says nothing.
+func (m *memory) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.awaited, name)
+}
+
 // losses returns a copy of the lost NodeClaims.
 func (m *memory) losses() map[string]loss {
 	m.mu.Lock()
