@@ -10,7 +10,7 @@ import (
 
 // A user corrects a spec whose NodeClaims Karpenter does not process. They are deleted, and the fleet buys again at once.
 func TestANodeClaimOfAnOlderSpecThatKarpenterNeverProcessedIsSetAside(t *testing.T) {
-	awaiting := func(s *site, name string) {
+	begun := func(s *site, name string) {
 		s.set(name, []any{map[string]any{"type": "Launched", "status": "Unknown", "reason": awaiting, "message": "", "lastTransitionTime": start.Format(time.RFC3339)}}, "status", "conditions")
 	}
 	for _, tc := range []struct {
@@ -21,7 +21,7 @@ func TestANodeClaimOfAnOlderSpecThatKarpenterNeverProcessedIsSetAside(t *testing
 	}{
 		{"it is set aside", uptakePatience, func(*site, string) {}, 0},
 		{"Karpenter may begin soon", uptakePatience - time.Second, func(*site, string) {}, 1},
-		{"Karpenter has begun", uptakePatience, awaiting, 1},
+		{"Karpenter has begun", uptakePatience, begun, 1},
 		{"it is being deleted", uptakePatience, (*site).leaves, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
