@@ -38,7 +38,7 @@ func TestARefusalNamesTheRuleThatExcludesAllFlavors(t *testing.T) {
 		want    string
 	}{
 		{"some flavor takes it", pod("p", 1, 1), zones, ""},
-		{"no rule excludes all", of(pod("p", 6, 1), inZone("a")), zones, "0 of 2 flavors: 1 not admitted: node selector topology.kubernetes.io/zone=a, 1 too small (CPU)"},
+		{"no rule excludes all", of(pod("p", 6, 1), inZone("b")), zones, "0 of 2 flavors: 1 not admitted: node selector topology.kubernetes.io/zone=b, 1 too small (CPU)"},
 		{"a rule behind others", amd(of(pod("p", 1, 1), inZone("c"))), []Flavor{on("arm64", zones[0]), on("amd64", zones[1])},
 			"0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=c"},
 		{"a rule behind a taint", of(pod("p", 1, 1), inZone("c")), []Flavor{tainted, zones[1]},

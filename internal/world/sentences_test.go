@@ -174,6 +174,9 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	scratchOptOut, hostPathOptOut := say(service, evicts(v1alpha1.EvictServicesOptOut), scratch), say(service, evicts(v1alpha1.EvictServicesOptOut), hostPath)
 	systemOptOut := say(service, evicts(v1alpha1.EvictServicesOptOut), system)
 	late, now := say(pending, uses("late")), say(pending, uses("now"))
+	unregistered, silent, registered := fixtures.Node("n", 1000, 1<<30), &corev1.Node{}, fixtures.Node("n", 1000, 1<<30)
+	unregistered.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	registered.Labels = map[string]string{"karpenter.sh/registered": "true"}
 	cases := []sentences.Case{
 		// Why no node takes a pod because of a claim.
 		{"the claim %s of its ephemeral volume does not exist yet: kube-controller-manager creates it", say(pending, ephemeral, of(func(p *corev1.Pod) { p.Name = "q" })), say(pending, ephemeral)},
@@ -245,6 +248,11 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"volume claim %s is not bound yet", now, late},
 		{"StorageClass %s of volume claim %s %s", say(uses("typo-class"), unread("StorageClasses")), say(uses("typo-class"))},
 		{"volume claim %s requires a volume that no provisioner creates, and a new machine may have none", say(uses("local")), late},
+
+		// Why a node has not started.
+		{"it has taint ", Unstarted(unregistered), Unstarted(silent)},
+		{"its kubelet has not reported its capacity", Unstarted(silent), Unstarted(unregistered)},
+		{"Karpenter has not initialized it", Unstarted(registered), Unstarted(silent)},
 
 		// What a user can change.
 		{"anything that keeps pods on their nodes", bareOptOut, optOut},

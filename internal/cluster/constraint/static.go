@@ -231,7 +231,7 @@ func newNodeAffinity(required *corev1.NodeSelector, path *field.Path) (*nodeAffi
 	slices.Sort(texts) // terms are alternatives, so their order does not matter
 	a.reason = NodeAffinity + strings.Join(slices.Compact(texts), " or ")
 	if len(a.terms) == 0 {
-		a.reason = NodeAffinity + "without terms"
+		a.reason = "node affinity without terms"
 	}
 	return a, errs
 }
