@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -94,7 +93,11 @@ func TestAPodThatFitsNoMachineOfItsSystemIsToldSoWithoutTheTaintOfTheAudit(t *te
 	if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, "not admitted: operating system ") || strings.Contains(notes, "audit.supercargo.dev") {
 		t.Errorf("notes %q, want why no type holds the pods of both systems", notes)
 	}
-	o.Pods[0].Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("900")
+	// Machines of Linux lack the label that it selects.
+	for i := range o.Nodes[1:] {
+		o.Nodes[1+i].Labels["team"] = "b"
+	}
+	o.Pods[0].Spec.NodeSelector = map[string]string{"team": "b"}
 	got = audit.Audit(*observed(t, o))
 	if len(got.Staying) != 1 || !strings.Contains(got.Staying[0].Reason, "1 not admitted: operating system windows") || strings.Contains(got.Staying[0].Reason, "audit.supercargo.dev") {
 		t.Errorf("%+v, want the node of the pod and its operating system", got.Staying)

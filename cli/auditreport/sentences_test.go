@@ -289,7 +289,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	}
 	twoBudgets := budgets(budget("other", "least", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}))
 	alike := budgets(budget("other", "never", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))}))
-	systems := say(of(xlarge("a"), xlarge("b", labelled(corev1.LabelOSStable, "windows"), price("0.3"))).with(web("p", "a", selecting("pool", "gone")), web("q", "b")))
+	systems := say(of(xlarge("a"), xlarge("b", labelled(corev1.LabelOSStable, "windows"), labelled("pool", "windows"), price("0.3"))).with(web("p", "a", selecting("pool", "windows")), web("q", "b")))
 	noPlace := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", selecting("pool", "gone"))))
 	claims := say(of(xlarge("a")).with(web("p", "a", claiming)))
 	claimsRead := say(of(xlarge("a")).with(web("p", "a")).but(func(s *scene) {

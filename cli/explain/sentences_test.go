@@ -351,6 +351,9 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 			t.Errorf("the Event %q is said to be about the pod: %t", message, got)
 		}
 	}
+	leaving := func(in *WhyInput, _ *world.World) {
+		in.Fleets = append(in.Fleets, FleetInput{Fleet: fleetOfTwo(), Unread: "Read from the status.", Left: map[string]string{"default/p": "NodePool web fits it, too."}})
+	}
 	return []sentences.Case{
 		{"  NodeFleet %s, class %s, mode %s: %s\n", plain, say(t, large())},
 		{"    Its flavors:\n", plain, daemon},
@@ -372,6 +375,7 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		{"%s; room is expected at %s, and a machine is bought at %s at the latest; waiting saves $%s", does(deferred), does(deferred, observes)},
 		{"it changes nothing now, and would wait for room: %s; room is expected at %s; waiting would save $%s", does(deferred, conditioned(v1alpha1.ConditionPaused, metav1.ConditionTrue)), does(deferred)},
 		{"waits for room to become free", does(deferred), does(deferred, observes)},
+		{"leaves it to another buyer of machines", say(t, large(), leaving), plain},
 		{"the autoscaler has not processed the fleet yet: check that it is running", does(func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }), plain},
 		{"the fleet is on hold (%s): %s", does(conditioned(v1alpha1.FleetReady, metav1.ConditionFalse)), plain},
 		{"a limit is reached: ", does(conditioned(v1alpha1.FleetLimited, metav1.ConditionTrue)), does(conditioned(v1alpha1.FleetLimited, metav1.ConditionFalse))},
