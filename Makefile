@@ -112,7 +112,7 @@ nightly_tests := \
 	TestWhatTheStockDeschedulerEvictsMoves \
 	TestWhatKarpenterDrainsMoves \
 	TestWhereverKarpenterIsKilledAmongItsWritesNothingIsBoughtTwiceOrForgotten \
-	TestAFleetHoldsWhileKarpenterIsUpgradedAndGoesOn \
+	TestAFleetHoldsWhileKarpenterIsUpgradedAndContinues \
 	TestAFullHostIsAMachineThatNeverComes \
 	TestNovaComputeIsRestartedAndServersCome \
 	TestATokenThatExpiresIsRenewed \

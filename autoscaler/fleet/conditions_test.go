@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
@@ -173,6 +174,10 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		Fleet:     &v1alpha1.NodeFleet{Spec: v1alpha1.NodeFleetSpec{Provider: v1alpha1.FleetOpenStack}},
 		Inventory: &provider.Inventory{Flavors: []provider.Flavor{{Name: "b"}}},
 	}).SetPrices(&fleetobserve.Prices{})
+	inZone := (&fleetobserve.Stock{
+		Fleet:     &v1alpha1.NodeFleet{Spec: v1alpha1.NodeFleetSpec{Provider: v1alpha1.FleetKarpenter}},
+		Inventory: &provider.Inventory{Flavors: []provider.Flavor{{Name: "b", InstanceType: "b", PricedAs: "b"}}},
+	}).SetPrices(catalogued(t, "b@z,2,4,0.1"))
 	broken := scene(5*minute, flavored(func(f *provider.Flavor) { unpriced(f); f.Problem = "it is broken" }), nil)
 	kept := scene(5*minute, flavored(func(f *provider.Flavor) { unpriced(f); f.Want, f.Min = 1, 1 }), nil)
 	failing := func(part string) func(*model) {
@@ -331,6 +336,7 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"set the annotation ", priceless, openStack},
 		{" on the MachineDeployment, or ", priceless, openStack},
 		{"add it to the catalogue that spec.pricing.catalogue names", openStack, well},
+		{". %s has a price in its zone: to buy there, require the zone in spec.karpenter.requirements", inZone, openStack},
 		{"DaemonSet pods and static pods leave no room on it", offers(modelFlavor("tiny", 0, 16, 1)), offers(modelFlavor("fits", 4, 16, 1))},
 		{"quota: it has its maximum of ", offers(full), offers(modelFlavor("fits", 4, 16, 1))},
 		{"in back-off until %s: its last machines did not become usable, or did not stay so",
@@ -413,4 +419,17 @@ func TestADecisionDoesNotRejectAFlavorForAWarning(t *testing.T) {
 	if d := m.fleet("f").Status.LastDecision; d == nil || len(d.Buys) != 1 || len(d.Rejected) > 0 {
 		t.Errorf("the decision is %+v", d)
 	}
+}
+
+// catalogued returns the prices of a catalogue with one row.
+func catalogued(t *testing.T, row string) *fleetobserve.Prices {
+	t.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\n" + row + "\n"}}
+	known, err := fleetobserve.ReadPrices(t.Context(), fake.NewClientBuilder().WithObjects(m).Build(), &v1alpha1.FleetPricing{
+		Catalogue: &v1alpha1.PriceCatalogue{Namespace: "n", Name: "prices", Key: "flavors.csv"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
 }

@@ -107,7 +107,7 @@ func TestAFleetBuysNothingForANodeClassOfAnUnknownCloud(t *testing.T) {
 }
 
 // The kind of the NodeClass is installed, and Karpenter is that of another cloud: it leaves the NodeClaim untouched. When
-// the reference is corrected, the fleet goes on at once, and removes the NodeClaim that will never be a machine.
+// the reference is corrected, the fleet continues at once, and removes the NodeClaim that will never be a machine.
 func TestAFleetWaitsWhenKarpenterIsOfAnotherCloudThanItsNodeClass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "foreign")

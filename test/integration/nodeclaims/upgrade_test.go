@@ -13,7 +13,7 @@ import (
 
 // Karpenter is stopped, its definitions are replaced, and a later version is started, while the fleet has a machine and
 // needs another. Meanwhile, the definitions serve only a version that the fleet does not know.
-func TestAFleetHoldsWhileKarpenterIsUpgradedAndGoesOn(t *testing.T) {
+func TestAFleetHoldsWhileKarpenterIsUpgradedAndContinues(t *testing.T) {
 	b := newBench(t, "upgrade")
 	if from, to := b.version(olderModule), b.version(currentModule); from == to {
 		t.Fatalf("test/peers/%s and test/peers/%s both require Karpenter %s: have the first require an older one", olderModule, currentModule, to)
