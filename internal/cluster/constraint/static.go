@@ -64,31 +64,43 @@ func (s *static) reject(h *Host, say func(why string) (more bool)) {
 	if s.nodeName != "" && s.nodeName != h.Name && !say("node name "+s.nodeName) {
 		return
 	}
+	if s.rejectTaints(h, say) && s.rejectLabels(h, say) && s.rejectStorage(h, say) {
+		if why := s.unfitFor(h); why != "" {
+			say(why)
+		}
+	}
+}
+
+// rejectTaints calls say with each taint of the host that keeps the pod off it. It reports whether there may be more reasons.
+func (s *static) rejectTaints(h *Host, say func(why string) (more bool)) (more bool) {
 	for i := range h.Taints {
 		if taint := &h.Taints[i]; s.repelledBy(taint) && !say("untolerated taint "+taint.ToString()) {
-			return
+			return false
 		}
 	}
+	return true
+}
+
+// rejectLabels is rejectTaints for the node selector and the required node affinity.
+func (s *static) rejectLabels(h *Host, say func(why string) (more bool)) (more bool) {
 	for _, want := range s.selector {
 		if value, ok := (hostLabels{h}).Lookup(want.key); (!ok || value != want.value) && !say("node selector "+want.key+"="+want.value) {
-			return
+			return false
 		}
 	}
-	if s.affinity != nil && !s.affinity.matches(h) && !say(s.affinity.reason) {
-		return
-	}
+	return s.affinity == nil || s.affinity.matches(h) || say(s.affinity.reason)
+}
+
+// rejectStorage is rejectTaints for ephemeral storage and attached volumes.
+func (s *static) rejectStorage(h *Host, say func(why string) (more bool)) (more bool) {
 	if h.Disk == nil && s.disk > 0 && s.leaves && !say("it is unknown how much ephemeral storage there is") {
-		return
+		return false
 	}
 	if h.Disk != nil && s.disk > h.Disk.Free && !say(fmt.Sprintf("insufficient ephemeral-storage: it needs %s of %s that are free", bytes(s.disk), bytes(h.Disk.Free))) {
-		return
+		return false
 	}
-	if why := s.attaches(h); why != "" && !say(why) {
-		return
-	}
-	if why := s.unfitFor(h); why != "" {
-		say(why)
-	}
+	why := s.attaches(h)
+	return why == "" || say(why)
 }
 
 // repelledBy reports whether a taint keeps the pod off its host.
