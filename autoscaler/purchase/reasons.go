@@ -74,50 +74,53 @@ func tooSmall(cpu, memory bool) string {
 }
 
 // refusedByAll returns the reasons of which each alone excludes the pod from all flavors; none if there is no such reason.
-func (p *Pod) refusedByAll(flavors []Flavor) []string {
-	all := p.rejections(&flavors[0])
-	cpu, memory := true, true
+func (p *Pod) refusedByAll(flavors []Flavor) (all []string) {
+	sold, arch, cpu, memory := true, true, true, true
+	excepted, demands := p.excepted(&flavors[0]), p.rejections(&flavors[0])
 	for i := range flavors {
 		f := &flavors[i]
+		sold, arch = sold && !f.Sells(1), arch && !suits(p.Arch, f.Arch)
 		cpu, memory = cpu && p.Size.MilliCPU > f.Size.MilliCPU, memory && p.Size.MemoryBytes > f.Size.MemoryBytes
-		if i == 0 || len(all) == 0 {
-			continue
+		if excepted != "" && p.excepted(f) != excepted {
+			excepted = ""
 		}
-		own := p.rejections(f)
-		all = slices.DeleteFunc(all, func(why string) bool { return !slices.Contains(own, why) })
+		if len(demands) > 0 {
+			demands = p.Demands.RejectionsAmong(hostOf(f.Host), demands)
+		}
 	}
-	known := slices.Clone(all)
-	all = slices.DeleteFunc(all, func(why string) bool { return hasPart(why, known) })
+	if sold {
+		all = append(all, soldOut)
+	}
+	if arch {
+		all = append(all, notAdmitted+p.unsuited(&flavors[0]))
+	}
+	if excepted != "" {
+		all = append(all, notAdmitted+excepted)
+	}
+	for _, why := range demands {
+		if !hasPart(why, demands) {
+			all = append(all, notAdmitted+why)
+		}
+	}
 	if small := tooSmall(cpu, memory); small != "" {
 		all = append(all, small)
 	}
 	return all
 }
 
-// rejections returns every reason why no machine of a flavor takes the pod, but for its size.
-func (p *Pod) rejections(f *Flavor) (all []string) {
-	if !f.Sells(1) {
-		all = append(all, soldOut)
+// rejections returns every reason why the constraints of the pod do not admit machines of a flavor.
+func (p *Pod) rejections(f *Flavor) []string {
+	if p.Demands == nil {
+		return nil
 	}
-	for _, why := range []string{p.unsuited(f), p.excepted(f)} {
-		if why != "" {
-			all = append(all, notAdmitted+why)
-		}
-	}
-	if p.Demands != nil {
-		for _, why := range p.Demands.Rejections(hostOf(f.Host)) {
-			all = append(all, notAdmitted+why)
-		}
-	}
-	return all
+	return p.Demands.Rejections(hostOf(f.Host))
 }
 
 // hasPart reports whether a reason is a node affinity of which a part is another of these reasons.
 func hasPart(why string, all []string) bool {
-	const affinity = notAdmitted + constraint.NodeAffinity
-	whole, is := strings.CutPrefix(why, affinity)
+	whole, is := strings.CutPrefix(why, constraint.NodeAffinity)
 	return is && slices.ContainsFunc(all, func(other string) bool {
-		part, is := strings.CutPrefix(other, affinity)
+		part, is := strings.CutPrefix(other, constraint.NodeAffinity)
 		return is && part != whole && strings.Contains(whole, part)
 	})
 }

@@ -29,8 +29,8 @@ type static struct {
 	leaves        bool // its host must be known to have the drivers of the volumes, and the ephemeral storage
 }
 
-// equals requires a label with one value.
-type equals struct{ key, value string }
+// equals requires a label with one value. The reason is that of a host without it.
+type equals struct{ key, value, reason string }
 
 // NodeAffinity begins the reasons of hosts that do not fulfil a required node affinity.
 const NodeAffinity = "node affinity "
@@ -84,7 +84,7 @@ func (s *static) rejectTaints(h *Host, say func(why string) (more bool)) (more b
 // rejectLabels is rejectTaints for the node selector and the required node affinity.
 func (s *static) rejectLabels(h *Host, say func(why string) (more bool)) (more bool) {
 	for _, want := range s.selector {
-		if value, ok := (hostLabels{h}).Lookup(want.key); (!ok || value != want.value) && !say("node selector "+want.key+"="+want.value) {
+		if value, ok := (hostLabels{h}).Lookup(want.key); (!ok || value != want.value) && !say(want.reason) {
 			return false
 		}
 	}
@@ -108,22 +108,21 @@ func (s *static) repelledBy(taint *corev1.Taint) bool {
 	return (taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute) && !s.tolerates(taint)
 }
 
-// unmet returns the requirements of a node affinity with one term that the host does not fulfil, as reasons; none if there
-// is only one requirement.
-func (s *static) unmet(h *Host) (all []string) {
+// unmet calls say with the requirements of a node affinity with one term that the host does not fulfil, as reasons, unless
+// there is only one requirement.
+func (s *static) unmet(h *Host, say func(why string)) {
 	if s.affinity == nil || len(s.affinity.terms) != 1 || s.affinity.terms[0].labels == nil {
-		return nil
+		return
 	}
 	requirements, _ := s.affinity.terms[0].labels.Requirements()
 	if len(requirements) < 2 && s.affinity.terms[0].fields == nil {
-		return nil
+		return
 	}
 	for i := range requirements {
 		if r := &requirements[i]; !r.Matches(hostLabels{h}) {
-			all = append(all, NodeAffinity+r.String())
+			say(NodeAffinity + r.String())
 		}
 	}
-	return all
 }
 
 func bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
@@ -185,7 +184,7 @@ func (t *nodeTerm) matches(h *Host) bool {
 func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList) {
 	s := &static{nodeName: nodeName}
 	for key, value := range spec.NodeSelector {
-		s.selector = append(s.selector, equals{key, value})
+		s.selector = append(s.selector, equals{key, value, "node selector " + key + "=" + value})
 	}
 	slices.SortFunc(s.selector, func(a, b equals) int { return strings.Compare(a.key, b.key) })
 	for _, t := range spec.Tolerations {

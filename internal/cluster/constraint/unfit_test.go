@@ -75,6 +75,10 @@ func TestEveryReasonOfAHostIsKnown(t *testing.T) {
 		if diff := cmp.Diff(slices.Concat(before, tc.more), got); diff != "" {
 			t.Errorf("%s: reasons (-want +got):\n%s", name, diff)
 		}
+		among := p.RejectionsAmong(host, slices.Concat([]string{"another", "node selector disk=hdd"}, got))
+		if slices.Sort(among); !slices.Equal(among, slices.Sorted(slices.Values(got))) {
+			t.Errorf("%s: of them and two others, the host has %q", name, among)
+		}
 		if first := p.Admits(host); first != before[0] {
 			t.Errorf("%s: the first reason is %q", name, first)
 		}
