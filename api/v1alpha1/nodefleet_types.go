@@ -412,6 +412,29 @@ type FleetScaling struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
 	// +optional
 	MaxWait metav1.Duration `json:"maxWait,omitempty"`
+
+	// expendablePodsPriorityCutoff is the priority below which pods are expendable, as for the
+	// option of cluster-autoscaler of that name. No machine is bought for an expendable pod,
+	// and it keeps no machine: a machine with only such pods is empty. They are evicted before
+	// the machine is released, and a PodDisruptionBudget does not keep the machine. Pods that
+	// reserve room for others, such as those of a Deployment of pause containers, need a
+	// priority that is lower than that of the others, but not lower than this value.
+	// +kubebuilder:default=-10
+	// +kubebuilder:validation:Maximum=1000000000
+	// +optional
+	ExpendablePodsPriorityCutoff *int32 `json:"expendablePodsPriorityCutoff,omitempty"`
+}
+
+// DefaultExpendablePodsPriorityCutoff is the default of spec.scaling.expendablePodsPriorityCutoff, which is that of
+// cluster-autoscaler.
+const DefaultExpendablePodsPriorityCutoff int32 = -10
+
+// ExpendableBelow returns the priority below which pods are expendable.
+func (s *FleetScaling) ExpendableBelow() int32 {
+	if s.ExpendablePodsPriorityCutoff == nil {
+		return DefaultExpendablePodsPriorityCutoff
+	}
+	return *s.ExpendablePodsPriorityCutoff
 }
 
 // ConsolidationPolicy specifies which machines may be released.

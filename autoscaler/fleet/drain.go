@@ -132,12 +132,13 @@ func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 	}
 }
 
-// empty returns the nodes that are still empty according to the API server: a pod that tolerates cordoned nodes may
-// have been bound to one.
+// empty returns the nodes that are still empty, apart from expendable pods, according to the API server: a pod that
+// tolerates cordoned nodes may have been bound to one.
 func (x *execution) empty(ctx context.Context, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
 		pods, err := drain.Pods(ctx, x.Live, name)
 		if err == nil {
+			pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return x.seen.View.Expendable(&p) })
 			pods, err = x.withoutEnded(ctx, name, pods)
 		}
 		if err != nil {

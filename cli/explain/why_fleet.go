@@ -119,13 +119,13 @@ func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 // passedOver returns why a fleet does not consider the pod, or "". waits is set if it does.
 func passedOver(in *WhyInput, f *FleetInput, waits bool) string {
 	pod := in.Pod
-	kind, _ := class.OfPod(pod)
 	_, unschedulable := world.Unschedulable(pod)
+	why := fleetobserve.PassedOver(pod, f.Fleet)
 	switch {
 	case class.EveryNode(pod):
 		return "no machine is bought for a pod of a DaemonSet or a static pod"
-	case !fleetClass(f.Fleet).Takes(kind):
-		return fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(string(f.Fleet.Spec.Class)), kind)
+	case why != "":
+		return why
 	case waits:
 		return ""
 	case pod.DeletionTimestamp != nil:

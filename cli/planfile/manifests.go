@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/document"
@@ -179,6 +180,8 @@ func skip(pod *corev1.Pod, phase string) string {
 		return "has ended"
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return "is a static pod of its node"
+	case pod.Spec.Priority != nil && *pod.Spec.Priority < v1alpha1.DefaultExpendablePodsPriorityCutoff:
+		return fmt.Sprintf("has priority %d: by default, a NodeFleet buys no machine for a pod below %d", *pod.Spec.Priority, v1alpha1.DefaultExpendablePodsPriorityCutoff)
 	}
 	for _, owner := range pod.OwnerReferences {
 		if owner.Controller != nil && *owner.Controller && owner.Kind == "DaemonSet" {

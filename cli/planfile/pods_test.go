@@ -122,14 +122,16 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 		pod("ds", ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: logs, uid: u, controller: true}]", "") +
 		pod("odd", ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: logs, uid: u, controller: false}]", "") +
 		pod("runs", "", "status: {phase: Running, whatIsNewInThisRelease: 1}\n") +
-		pod("done", "", "status: {phase: Succeeded}\n")
+		pod("done", "", "status: {phase: Succeeded}\n") +
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: cheap}\nspec: {containers: [], priority: -11}\n" +
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: pause}\nspec: {containers: [], priority: -10}\n"
 	got := readPods(t, "p.yaml", text)
-	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "belongs to DaemonSet logs, which creates a pod for each node that it selects"}, {"done", "has ended"}}
+	want := []Skipped{{"z", "is a static pod of its node"}, {"failed", "has ended"}, {"ds", "belongs to DaemonSet logs, which creates a pod for each node that it selects"}, {"done", "has ended"}, {"cheap", "has priority -11: by default, a NodeFleet buys no machine for a pod below -10"}}
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	if len(got.Pods) != 2 || got.Pods[0].Name != "odd" || got.Pods[1].Name != "runs" {
-		t.Errorf("%+v are left, want odd, which no DaemonSet controls, and runs", got.Pods)
+	if len(got.Pods) != 3 || got.Pods[0].Name != "odd" || got.Pods[1].Name != "pause" || got.Pods[2].Name != "runs" {
+		t.Errorf("%+v are left, want odd, which no DaemonSet controls, pause, and runs", got.Pods)
 	}
 }
 

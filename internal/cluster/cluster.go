@@ -42,6 +42,9 @@ type Pod struct {
 	Nominated bool
 	// Fixed means that no plan may move the pod.
 	Fixed bool
+	// Expendable means that the pod keeps no machine, and that no machine is bought for it. On a node it takes the room that
+	// a purchase counts, because the scheduler preempts it for a pod that would fit in its place.
+	Expendable bool
 	// Held is a human-readable reason why the pod may not be moved now. It is empty if the pod may be moved or the
 	// reason is unknown.
 	Held string

@@ -43,7 +43,7 @@ func (v *View) NeededBy() map[string]string {
 	needed := map[string]string{}
 	free := map[string]amounts{}
 	for _, pod := range v.waiting {
-		if _, is := Unschedulable(pod); !is || Restoring(pod) {
+		if _, is := Unschedulable(pod); !is || Restoring(pod) || v.Expendable(pod) {
 			continue
 		}
 		other := v.facts(pod).other

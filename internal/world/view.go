@@ -3,6 +3,7 @@ package world
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type View struct {
 	peers    map[string]*corev1.Node             // see findPeers
 	moving   map[types.UID]bool                  // the pods that Migrations in progress move
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
+	cutoff   int32                               // see Expend
 
 	successors successors
 	spreads    map[string]map[string]int              // see View.Spreads
@@ -55,7 +57,7 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(), selecting: readBudgets(w.Budgets), known: map[*corev1.Pod]*facts{},
+		peers: w.findPeers(), moving: w.moving(), cutoff: math.MinInt32, selecting: readBudgets(w.Budgets), known: map[*corev1.Pod]*facts{},
 		spreads: map[string]map[string]int{}, labelled: map[string]map[[2]string][]*corev1.Pod{},
 	}
 	w.Facts.prune(w.Pods)
@@ -70,6 +72,15 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 		v.waiting = append(v.waiting, pod)
 	}
 	return v
+}
+
+// Expend makes the pods with a priority below the cutoff expendable: no machine is bought for them, and they keep none. By
+// default, no pod is expendable.
+func (v *View) Expend(cutoff int32) { v.cutoff = cutoff }
+
+// Expendable reports whether a pod is expendable: see [View.Expend]. A pod without a priority is not.
+func (v *View) Expendable(pod *corev1.Pod) bool {
+	return pod.Spec.Priority != nil && *pod.Spec.Priority < v.cutoff
 }
 
 // reserved returns the nodes on which Migrations reserve room for pods, by the UIDs of the pods.
@@ -111,12 +122,12 @@ type Waiting struct {
 	Held string
 }
 
-// Waiting returns the unschedulable pods of a class. It omits pods that Migrations created, because nothing is bought
-// for a move.
+// Waiting returns the unschedulable pods of a class. It omits expendable pods, and pods that Migrations created, because
+// nothing is bought for a move.
 func (v *View) Waiting(of class.Class) (all []Waiting) {
 	for _, pod := range v.waiting {
 		c, is := Unschedulable(pod)
-		if kind, _ := class.OfPod(pod); !is || class.EveryNode(pod) || Restoring(pod) || !of.Takes(kind) {
+		if kind, _ := class.OfPod(pod); !is || class.EveryNode(pod) || Restoring(pod) || v.Expendable(pod) || !of.Takes(kind) {
 			continue
 		}
 		w := Waiting{Since: c.LastTransitionTime.Time}
@@ -130,7 +141,7 @@ func (v *View) Waiting(of class.Class) (all []Waiting) {
 // Arrived returns a pod, whatever its state, as if it were still pending, and whether machines of a class could be
 // bought for it.
 func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
-	if kind, _ := class.OfPod(pod); class.EveryNode(pod) || Restoring(pod) || !of.Takes(kind) {
+	if kind, _ := class.OfPod(pod); class.EveryNode(pod) || Restoring(pod) || v.Expendable(pod) || !of.Takes(kind) {
 		return cluster.Pod{}, false
 	}
 	p, held := v.wait(pod)
@@ -189,6 +200,7 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	of := v.facts(pod)
 	p := cluster.Pod{Item: packing.Item{Name: of.name, Size: of.size}, Class: of.class, Namespace: pod.Namespace, Images: of.images, Controller: of.controller}
+	p.Expendable = v.Expendable(pod)
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
@@ -270,7 +282,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 			n.Kept = true
 			p.Fixed, p.Held = true, err.Error()
 		}
-		if pod.Spec.NodeName == "" {
+		if pod.Spec.NodeName == "" && !p.Expendable {
 			n.Incoming++
 		}
 		if n.Pods == nil {

@@ -29,8 +29,10 @@ type Draining struct {
 	Since, Until time.Time
 	// Joined reports that pods could be bound to the node if it were uncordoned.
 	Joined bool
-	// Pods are the pods on the node, without those of DaemonSets and those that ended with the node.
+	// Pods are the pods on the node, without expendable ones, those of DaemonSets and those that ended with the node.
 	Pods []LeavingPod
+	// Expendable is the number of expendable pods on the node, and Ending is how many of them are being deleted.
+	Expendable, Ending int
 	// Needed is a pending pod that needs this node and for which no machine is ordered; empty if there is none.
 	Needed string
 }
@@ -108,6 +110,8 @@ func (r *planning) drains() {
 				r.actions.Ask = append(r.actions.Ask, d.Node)
 				r.asks(d)
 			}
+		case r.expends(d, elapsed):
+			r.wake(time.Second)
 		case elapsed < r.c.ReleaseDelay:
 			r.wake(r.c.ReleaseDelay - elapsed)
 		case r.binding(d.Since):
@@ -116,6 +120,18 @@ func (r *planning) drains() {
 			r.releaseEmpty(d.Node)
 		}
 	}
+}
+
+// expends reports whether a node that has only expendable pods is kept for a moment, so that they end as others do: they are
+// evicted, and those that are being deleted have up to DrainTimeout since the cordon. A refused eviction keeps no node.
+func (r *planning) expends(d *Draining, elapsed time.Duration) bool {
+	if d.Expendable == 0 || elapsed >= r.c.DrainTimeout {
+		return false
+	}
+	if d.Expendable > d.Ending {
+		r.actions.Ask = append(r.actions.Ask, d.Node)
+	}
+	return d.Ending > 0 || elapsed < drainPoll
 }
 
 // releaseEmpty releases the machine of an empty node, unless its flavor would fall below its minimum.

@@ -16,6 +16,27 @@ func waited(p cluster.Pod, d time.Duration) cluster.Pod {
 	return p
 }
 
+// expendable returns the pod as one below the priority of those that keep machines.
+func expendable(p cluster.Pod) cluster.Pod {
+	p.Expendable = true
+	return p
+}
+
+// TestExpendablePodsKeepNoMachineAndLeaveNoRoomForPendingPods has a machine whose pod the scheduler has not preempted for
+// one that waits.
+func TestExpendablePodsKeepNoMachineAndLeaveNoRoomForPendingPods(t *testing.T) {
+	s := newScene()
+	s.ready("a", "small", expendable(job("z", 4, time.Hour)))
+	check(t, s.round(), "cordon a")
+	s = newScene()
+	s.ready("a", "small", expendable(job("z", 4, time.Hour)))
+	s.pending(job("p", 4, time.Hour))
+	check(t, s.round(), "order small 1 to 2")
+	s = newScene()
+	s.ready("a", "small", expendable(job("z", 4, time.Hour)), job("y", 1, time.Hour))
+	check(t, s.round())
+}
+
 // TestAnEmptyNodeIsNotCordonedAndUncordonedInTurn has a pod that the scheduler does not bind although two nodes seem to have
 // room for it. One is kept for it, and the other goes.
 func TestAnEmptyNodeIsNotCordonedAndUncordonedInTurn(t *testing.T) {
@@ -122,6 +143,24 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"a pod waits for its room, and it cannot take pods", func(s *scene) {
 			s.drained("a", "small", minute).Joined = false
 			s.pending(job("p", 11, time.Hour))
+		}, "release a", ""},
+		{"its pods have the room of expendable ones", func(s *scene) {
+			s.drained("a", "small", minute, x)
+			s.ready("b", "small", expendable(job("z", 4, time.Hour)))
+		}, "ask a", ""},
+		{"it has an expendable pod, which is asked to leave", func(s *scene) { s.drained("a", "small", releaseDelay).Expendable = 1 }, "ask a", ""},
+		{"its expendable pods end", func(s *scene) {
+			d := s.drained("a", "small", minute)
+			d.Expendable, d.Ending = 2, 2
+		}, "", ""},
+		{"one expendable pod does not leave, and another ends", func(s *scene) {
+			d := s.drained("a", "small", minute)
+			d.Expendable, d.Ending = 2, 1
+		}, "ask a", ""},
+		{"its expendable pod does not leave", func(s *scene) { s.drained("a", "small", minute).Expendable = 1 }, "release a, ask a", ""},
+		{"its expendable pods have ended for too long", func(s *scene) {
+			d := s.drained("a", "small", 5*minute)
+			d.Expendable, d.Ending = 1, 1
 		}, "release a", ""},
 		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "uncordon a", "it has room for pending pod gpu"},
 	} {

@@ -93,6 +93,9 @@ type FleetDecision struct {
 // is bought, mover, which must have seen every round, chooses under-used machines to drain, and sets of machines are
 // exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods that will run here keep machines (see
 // waiting). A pod that fits no machine, or waits for one of another fleet, blocks nothing.
+//
+// Expendable pods keep no machine. Purchases count their room as taken nevertheless: the scheduler has tried to preempt them
+// for a pod that is pending, unless the pod preempts none.
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
 	if o.Lessons != nil {
@@ -102,6 +105,7 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 		d.buy(s, o, now)
 	}
 	holding := *s
+	holding.Nodes = cluster.WithoutExpendable(s.Nodes)
 	holding.Pending = d.waiting(s, o, now)
 	if d.Queued = slices.ContainsFunc(holding.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }); d.Queued {
 		holding.QueueEmpty = 0
@@ -277,7 +281,7 @@ func Unhoused(s *cluster.State, node string) []purchase.Unplaceable {
 	return newHousing(s).unhoused(node)
 }
 
-// housing is the room on the nodes of a state. It computes once what is the same for the pods of all nodes that leave. It is
+// housing is the room on the nodes of a state, whose expendable pods take none. It computes once what is the same for the pods of all nodes that leave. It is
 // right as long as the state does not change.
 type housing struct {
 	state *cluster.State
@@ -287,9 +291,11 @@ type housing struct {
 }
 
 func newHousing(s *cluster.State) *housing {
-	h := &housing{state: s, nodes: make(map[string]*cluster.Node, len(s.Nodes)), rooms: map[[2]bool][]purchase.ExistingNode{}}
-	for i := range s.Nodes {
-		h.nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	state := *s
+	state.Nodes = cluster.WithoutExpendable(s.Nodes)
+	h := &housing{state: &state, nodes: make(map[string]*cluster.Node, len(s.Nodes)), rooms: map[[2]bool][]purchase.ExistingNode{}}
+	for i := range state.Nodes {
+		h.nodes[state.Nodes[i].Name] = &state.Nodes[i]
 	}
 	return h
 }

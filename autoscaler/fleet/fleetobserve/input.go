@@ -78,7 +78,7 @@ type Leaver struct {
 }
 
 // Leavers returns the pods on each node that the fleet drains. Every such node has an entry, except those whose flavor is
-// kept. It leaves out pods that ended with the node: see Ended.
+// kept. It leaves out pods that ended with the node: see Ended. Expendable pods are evicted, whatever they declare.
 func (o *Observation) Leavers(emptying *drain.Emptying) map[string][]Leaver {
 	all := map[string][]Leaver{}
 	for name, m := range o.Own {
@@ -93,8 +93,14 @@ func (o *Observation) Leavers(emptying *drain.Emptying) map[string][]Leaver {
 		dead := o.Dead(m, node)
 		all[name] = nil
 		for _, pod := range o.podsOn[name] {
-			if !dead || !o.Ended(pod) {
+			switch {
+			case dead && o.Ended(pod):
+			case !o.View.Expendable(pod):
 				all[name] = append(all[name], Leaver{pod, mark.Next(emptying.Leaver(pod), o.Now)})
+			case pod.DeletionTimestamp == nil:
+				all[name] = append(all[name], Leaver{pod, drain.Step{Do: drain.Evict}})
+			default:
+				all[name] = append(all[name], Leaver{pod, drain.Step{Do: drain.Stay}})
 			}
 		}
 	}
@@ -109,6 +115,13 @@ func (o *Observation) inputDrains(leaving map[string][]Leaver) []fleetdecide.Dra
 		mark, _ := drain.MarkOf(node)
 		d := fleetdecide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: o.needed[name]}
 		for _, l := range pods {
+			if o.View.Expendable(l.Pod) {
+				d.Expendable++
+				if l.Pod.DeletionTimestamp != nil {
+					d.Ending++
+				}
+				continue
+			}
 			kind, _ := class.OfPod(l.Pod)
 			p := fleetdecide.LeavingPod{Name: world.PodName(l.Pod), Class: kind, Going: l.Pod.DeletionTimestamp != nil, Controller: world.Controller(l.Pod), Evicted: l.Step.Do == drain.Evict}
 			if start := l.Pod.Status.StartTime; start != nil {

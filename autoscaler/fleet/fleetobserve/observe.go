@@ -93,6 +93,7 @@ func observe(w *world.World, all []*Stock, self *Stock, lags func(flavor string)
 			Waited: map[string]time.Time{}, left: map[string]*provider.Rival{},
 		},
 	}
+	o.View.Expend(self.Fleet.Spec.Scaling.ExpendableBelow())
 	o.readPending(self)
 	o.needed = o.View.NeededBy()
 	seen := map[string]bool{}

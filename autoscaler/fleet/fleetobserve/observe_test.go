@@ -439,6 +439,55 @@ func TestAFleetManagesPodsOfItsClassAlone(t *testing.T) {
 	}
 }
 
+// prioritized gives a pod a priority.
+func prioritized(priority int32, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Priority = &priority
+	return pod
+}
+
+// TestPodsBelowTheCutoffAreExpendable has pods with and without a priority, on a node and pending.
+func TestPodsBelowTheCutoffAreExpendable(t *testing.T) {
+	for cutoff, want := range map[int32]struct{ pending, recent, expendable []string }{
+		-10: {[]string{"none", "pause"}, []string{"none", "pause"}, []string{"default/on-low"}},
+		-11: {[]string{"low", "none", "pause"}, []string{"low", "none", "pause"}, nil},
+		1:   {[]string{"none"}, []string{"none"}, []string{"default/on-low", "default/on-zero"}},
+	} {
+		s := newScene(modelFlavor("small", 4, 16, 100_000))
+		if cutoff != v1alpha1.DefaultExpendablePodsPriorityCutoff {
+			s.all[0].Fleet.Spec.Scaling.ExpendablePodsPriorityCutoff = &cutoff
+		}
+		s.node("n")
+		s.all[0].machine("m", "small", "n", time.Hour)
+		s.pod(waitingPod(testPod("none", 1000, 1024, 0)))
+		s.pod(prioritized(-11, waitingPod(testPod("low", 1000, 1024, 0))))
+		s.pod(prioritized(-10, waitingPod(testPod("pause", 1000, 1024, 0))))
+		s.pod(prioritized(-11, placedOn("n", testPod("on-low", 100, 1024, 0))))
+		s.pod(prioritized(0, placedOn("n", testPod("on-zero", 100, 1024, 0))))
+		s.pod(placedOn("n", testPod("on-none", 100, 1024, 0)))
+		o := s.observe()
+		if diff := cmp.Diff(want.pending, pendingOf(o)); diff != "" {
+			t.Errorf("cutoff %d: pending (-want +got):\n%s", cutoff, diff)
+		}
+		var recent, expendable []string
+		for i := range o.State.Recent {
+			if name := strings.TrimPrefix(o.State.Recent[i].Name, "default/"); !strings.HasPrefix(name, "on-") {
+				recent = append(recent, name)
+			}
+		}
+		for _, p := range o.State.Nodes[0].Pods {
+			if p.Expendable {
+				expendable = append(expendable, p.Name)
+			}
+		}
+		if diff := cmp.Diff(want.recent, recent); diff != "" {
+			t.Errorf("cutoff %d: arrived (-want +got):\n%s", cutoff, diff)
+		}
+		if diff := cmp.Diff(want.expendable, expendable); diff != "" {
+			t.Errorf("cutoff %d: expendable (-want +got):\n%s", cutoff, diff)
+		}
+	}
+}
+
 func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
 	s.pod(waitingPod(testPod("gpu", 1000, 1024, 0))).Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")

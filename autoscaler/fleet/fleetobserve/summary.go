@@ -22,13 +22,16 @@ func (o *Observation) SeenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
 	}
 }
 
-// LowerBound returns the least price, in micro-dollars per hour, of machines of the fleet's flavors that hold all its pods.
+// LowerBound returns the least price, in micro-dollars per hour, of machines of the fleet's flavors that hold all its pods
+// but the expendable ones.
 func (o *Observation) LowerBound() int64 {
 	state := &o.State
 	var all []*cluster.Pod
 	add := func(pods []cluster.Pod) {
 		for i := range pods {
-			all = append(all, &pods[i])
+			if !pods[i].Expendable {
+				all = append(all, &pods[i])
+			}
 		}
 	}
 	for i := range state.Nodes {

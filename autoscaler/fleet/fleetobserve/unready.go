@@ -27,12 +27,15 @@ func (o *Observation) Ended(pod *corev1.Pod) bool {
 	return is && after == 0
 }
 
-// remains returns the pods on an unready node. Of several pods that would be lost, it names the first by name, so that
+// remains returns the pods on an unready node that are not expendable. Of several pods that would be lost, it names the first by name, so that
 // messages about the machine do not change.
 func (o *Observation) remains(node string) fleetdecide.Remains {
-	pods := o.podsOn[node]
-	found := fleetdecide.Remains{Pods: len(pods)}
-	for _, p := range pods {
+	var found fleetdecide.Remains
+	for _, p := range o.podsOn[node] {
+		if o.View.Expendable(p) {
+			continue
+		}
+		found.Pods++
 		wait, is := o.condemned(p)
 		if name := world.PodName(p); !is && (found.Lost == "" || name < found.Lost) {
 			found.Lost = name
