@@ -209,6 +209,16 @@ const (
 	FleetReasonPodsDoNotFit = "PodsDoNotFit"
 )
 
+// Reasons of pending pods. They are those of cluster-autoscaler.
+const (
+	// PodReasonTriggeredScaleUp means that a machine was ordered for the pod: which one, when, and when it is expected.
+	// +event=Normal
+	PodReasonTriggeredScaleUp = "TriggeredScaleUp"
+	// PodReasonNotTriggerScaleUp means that no NodeFleet buys a machine for the pod, and why.
+	// +event=Normal
+	PodReasonNotTriggerScaleUp = "NotTriggerScaleUp"
+)
+
 // Reasons of ReplicaPolicies.
 const (
 	// PolicyReasonScaled means that the target was scaled.

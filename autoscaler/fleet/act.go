@@ -36,6 +36,8 @@ type execution struct {
 	provider provider.Provider
 	// paid is the price of all machines per hour, with those that the round has ordered.
 	paid int64
+	// ordered are the orders that have been made.
+	ordered []v1alpha1.FleetOrder
 	// failure is the reason of the first failed operation, and failures are the messages of all. They are retried.
 	failure  string
 	failures []string
@@ -60,10 +62,12 @@ func (r *round) act(ctx context.Context, d *decision, p provider.Provider) error
 		r.recordDecision(d, intent)
 	}
 	if !r.mayAct() {
+		r.told.suspend(r.fleet.Name)
 		x.uncordon(ctx)
 		return nil
 	}
 	err := x.carryOut(ctx, intent)
+	x.recordPods()
 	if err == nil {
 		for _, node := range d.actions.Cordon {
 			if err := x.cordon(ctx, d.seen.World.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else the next round retries
@@ -351,6 +355,7 @@ func (x *execution) order(ctx context.Context, intent string, o *v1alpha1.FleetO
 
 // bought accounts for a changed number of machines of a flavor.
 func (x *execution) bought(o *v1alpha1.FleetOrder, at time.Time) {
+	x.ordered = append(x.ordered, *o)
 	if o.To > o.From {
 		metricOrdered.WithLabelValues(x.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
 		x.memory.Ordered(o.Flavor, x.now)

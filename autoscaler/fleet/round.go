@@ -34,6 +34,7 @@ type round struct {
 	memory *memory
 	pace   *pace
 	paused bool          // the cluster is
+	beside []string      // the names of the other fleets that buy machines
 	again  time.Duration // when the next round is due
 }
 
@@ -65,6 +66,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.again = settling
 		return nil
 	case errors.As(err, &w):
+		r.told.suspend(r.fleet.Name)
 		r.report.Condition(v1alpha1.FleetReady, false, w.reason, w.message)
 		r.report.Event(corev1.EventTypeWarning, w.reason, v1alpha1.ActionWait, w.message)
 		return nil
@@ -88,6 +90,7 @@ func (r *round) applyPause(ctx context.Context) (err error) {
 // steps reads, observes, decides and acts. fleets are all fleets, ordered by seniority.
 func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	defer r.releaseProvider()
+	r.beside = otherBuyers(r.fleet, fleets)
 	if err := templatesTaken(r.fleet, fleets); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type group struct {
 
 var groups = []group{
 	{"Fleet", "NodeFleets", "NodeFleet", "Also the reasons of `Ready=False` and `Degraded=True` on the [page of conditions](conditions.md#nodefleets), as Warnings.", true},
+	{"Pod", "Pending pods", "Pod", "At most 100 in a round of a NodeFleet, which the field `related` names.", false},
 	{"Policy", "ReplicaPolicies", "ReplicaPolicy", "Also the reasons of failing conditions on the [page of conditions](conditions.md#replicapolicies), as Warnings.", true},
 	{"Pool", "WorkerPools", "WorkerPool", "Also the reasons of `Ready=False` on the [page of conditions](conditions.md#workerpools), as Warnings.", true},
 	{"Migration", "Migrations", "Migration", "Agents also report failures with the reasons of `Finished` on the [page of conditions](conditions.md#migrations), as Warnings.", false},

@@ -64,6 +64,9 @@ type Observation struct {
 	needed map[string]string
 }
 
+// NotPlanned begins the reasons of Held.
+const NotPlanned = "no machine is planned for it: "
+
 // machinePrefix begins the names, in the state, of machines to which pods cannot be bound yet. No node name contains a
 // space.
 const machinePrefix = "machine "
@@ -131,7 +134,7 @@ func podsByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 func (o *observer) readPending(self *Stock) {
 	for _, w := range o.View.Waiting(self.Class) {
 		if w.Held != "" {
-			o.Held = append(o.Held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
+			o.Held = append(o.Held, v1alpha1.Rejection{Name: w.Name, Reason: NotPlanned + w.Held})
 			continue
 		}
 		o.Waited[w.Name] = w.Since

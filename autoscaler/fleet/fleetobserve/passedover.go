@@ -9,7 +9,24 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/world"
 )
+
+// PassedOver returns the unschedulable pods for which the fleet buys no machine, whatever they need, and why.
+//
+// Cost: O(pods).
+func (o *Observation) PassedOver() (all []v1alpha1.Rejection) {
+	for _, pod := range o.World.Pods {
+		_, waits := world.Unschedulable(pod)
+		if !waits || pod.Status.NominatedNodeName != "" || class.EveryNode(pod) || world.Restoring(pod) {
+			continue
+		}
+		if why := PassedOver(pod, o.Self.Fleet); why != "" {
+			all = append(all, v1alpha1.Rejection{Name: world.PodName(pod), Reason: why})
+		}
+	}
+	return all
+}
 
 // PassedOver returns why a fleet buys no machine for a pod whatever the pod needs, or "": the class of the pod, or its
 // priority.
@@ -19,7 +36,7 @@ func PassedOver(pod *corev1.Pod, fleet *v1alpha1.NodeFleet) string {
 		return fmt.Sprintf("its machines accept only %s pods, and this pod is of class %v", strings.ToLower(string(fleet.Spec.Class)), kind)
 	}
 	if cutoff := fleet.Spec.Scaling.ExpendableBelow(); pod.Spec.Priority != nil && *pod.Spec.Priority < cutoff {
-		return fmt.Sprintf("no machine is bought for a pod with priority %d, which is below %d (spec.scaling.expendablePodsPriorityCutoff)", *pod.Spec.Priority, cutoff)
+		return fmt.Sprintf("its priority is %d, and no machine is bought for pods below %d (spec.scaling.expendablePodsPriorityCutoff)", *pod.Spec.Priority, cutoff)
 	}
 	return ""
 }

@@ -34,7 +34,7 @@ func (o *observer) leaveToRivals() {
 			return false
 		}
 		delete(o.Waited, p.Name)
-		o.Held = append(o.Held, v1alpha1.Rejection{Name: p.Name, Reason: fmt.Sprintf("no machine is planned for it: it fits %s, too, which buys for it", rival.Name)})
+		o.Held = append(o.Held, v1alpha1.Rejection{Name: p.Name, Reason: fmt.Sprintf("%sit fits %s, too, which buys for it", NotPlanned, rival.Name)})
 		left[rival.Name] = append(left[rival.Name], p.Name)
 		o.left[p.Name] = rival
 		return true
