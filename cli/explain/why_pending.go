@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cli/explain/reasons"
 	"supercargo.dev/supercargo/cli/explain/shortage"
 	"supercargo.dev/supercargo/cli/status"
@@ -37,9 +38,11 @@ type Pending struct {
 	// Unchecked is what kube-scheduler checks about nodes for this pod, and this command does not.
 	Unchecked []string `json:"unchecked,omitempty"`
 	// PromisedNode is the nominated node of the pod, and Nomination says what it waits for there.
-	PromisedNode string     `json:"promisedNode,omitempty"`
-	Nomination   string     `json:"nomination,omitempty"`
-	Fleets       []FleetWhy `json:"fleets,omitempty"`
+	PromisedNode string `json:"promisedNode,omitempty"`
+	Nomination   string `json:"nomination,omitempty"`
+	// Events are the last Events of NodeFleets about the pod: what it waits for, or why no machine is bought.
+	Events []string   `json:"events,omitempty"`
+	Fleets []FleetWhy `json:"fleets,omitempty"`
 	// NoFleets says that there is none, or why that is unknown.
 	NoFleets string `json:"noFleets,omitempty"`
 }
@@ -102,7 +105,7 @@ func parseScheduler(c corev1.PodCondition) *SchedulerSays {
 
 func newPending(in *WhyInput) *Pending {
 	pod := in.Pod
-	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in), OnlyNode: onlyNode(pod)}
+	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName, Nomination: nomination(in), OnlyNode: onlyNode(pod), Events: scaleUpEvents(in.Events)}
 	if c := status.Unscheduled(pod); c != nil && c.Reason != corev1.PodReasonSchedulingGated { // the API server sets that one
 		p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(*c, p.OnlyNode != "")
 	}
@@ -124,6 +127,13 @@ func newPending(in *WhyInput) *Pending {
 		}
 	}
 	return p
+}
+
+// scaleUpEvents returns the last Event of each reason that NodeFleets record about pods. Its argument is sorted by time.
+func scaleUpEvents(all []corev1.Event) []string {
+	return lastEvents(slices.DeleteFunc(slices.Clone(all), func(e corev1.Event) bool {
+		return e.Reason != v1alpha1.PodReasonTriggeredScaleUp && e.Reason != v1alpha1.PodReasonNotTriggerScaleUp
+	}))
 }
 
 // readNodes sets what the current nodes say about the pod.
@@ -220,6 +230,9 @@ func (p *Pending) write(b *strings.Builder) {
 	}
 	if p.Nomination != "" {
 		fmt.Fprintf(b, "  %s\n", p.Nomination)
+	}
+	for _, e := range p.Events {
+		fmt.Fprintf(b, "  Event %s\n", e)
 	}
 	if len(p.Nodes) > 0 {
 		if p.OnlyNode != "" {
