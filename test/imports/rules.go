@@ -15,6 +15,7 @@ var pure = []string{
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
 	"autoscaler/fleet/fleetdecide",
+	"autoscaler/fleet/podevent",
 	"autoscaler/provider/.",
 	"autoscaler/purchase",
 	"autoscaler/replica/doublethreshold",
