@@ -131,9 +131,10 @@ func (d *decision) nodesToEmpty() []string {
 
 func decidedPurchase(o v1alpha1.FleetOrder, fleet *fleetdecide.FleetDecision) v1alpha1.DecidedPurchase {
 	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
+	toMinimum := fleet.ToMinimum[o.Flavor]
 	var bought []purchase.Machine
 	for _, m := range fleet.Plan.Machines {
-		if m.Flavor == o.Flavor && len(bought) < int(d.Count) { // a limit may allow only the first ones
+		if m.Flavor == o.Flavor && len(bought) < int(d.Count)-toMinimum { // a limit may allow only the first ones
 			d.Pods += int32(len(m.Pods))
 			bought = append(bought, m)
 		}
@@ -149,6 +150,10 @@ func decidedPurchase(o v1alpha1.FleetOrder, fleet *fleetdecide.FleetDecision) v1
 				d.Reason = cmp.Or(d.Reason, e.Reason)
 			}
 		}
+	}
+	if toMinimum > 0 {
+		why := plural.Count(toMinimum, "machine") + " to reach the minimum of the flavor"
+		d.Reason = strings.TrimPrefix(d.Reason+"; "+why, "; ")
 	}
 	d.Reason = clip.Bytes(d.Reason, conditions.MaxMessage)
 	return d
@@ -171,7 +176,7 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision, reje
 		}
 		part := fmt.Sprintf("%s %s", verb, strings.Join(what, ", "))
 		if fleet.Exchange == nil {
-			part += fmt.Sprintf(" for %s at $%s/h", plural.Count(pods, "pod"), d.PricePerHour)
+			part += fmt.Sprintf("%s at $%s/h", purpose(pods, fleet.ToMinimum), d.PricePerHour)
 			if d.LowerBoundPerHour != "" {
 				part += fmt.Sprintf(" (bound $%s/h)", d.LowerBoundPerHour)
 			}
@@ -197,6 +202,18 @@ func summarize(d *v1alpha1.FleetDecision, fleet *fleetdecide.FleetDecision, reje
 		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// purpose says what a purchase is for: pods, or the minimum of flavors, or both.
+func purpose(pods int, toMinimum map[string]int) string {
+	forPods := " for " + plural.Count(pods, "pod")
+	switch {
+	case len(toMinimum) == 0:
+		return forPods
+	case pods == 0:
+		return " to reach the minimum"
+	}
+	return forPods + " and to reach the minimum"
 }
 
 // planned returns the number of pods for which the plan has machines.

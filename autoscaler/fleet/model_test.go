@@ -542,6 +542,12 @@ func least(n int, f provider.Flavor) provider.Flavor {
 	return f
 }
 
+// atLeast returns a flavor with that minimum of which there is no machine.
+func atLeast(n int, f provider.Flavor) provider.Flavor {
+	f.Min = n
+	return f
+}
+
 func scenarios() []scenario { return append(evictingScenarios(), movingScenarios()...) }
 
 func evictingScenarios() []scenario {
@@ -602,6 +608,15 @@ func evictingScenarios() []scenario {
 				m.run(12*minute, "f")
 			},
 			`0 pods run, 0 wait, 3 have ended, lost []; small 1 of 1, at most 3; 3 were made, 0 nodes are cordoned`, ``,
+		},
+		{
+			"a flavor is grown to its least number, which serves pods", one, []provider.Flavor{atLeast(2, small)}, nil,
+			func(m *model) {
+				m.run(2*second, "f")
+				job(m, 2, 3000, 3*minute)
+				m.run(12*minute, "f")
+			},
+			`0 pods run, 0 wait, 2 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"two fleets buy once for the same pods", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{large, small}, map[string]string{"large": "g", "small": "f"},

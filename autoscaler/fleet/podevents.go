@@ -80,17 +80,17 @@ func (x *execution) recordPods() {
 // waits returns the pods for which the round has ordered machines. A limit may have allowed only the first machines of a
 // flavor.
 func (x *execution) waits() (all []podevent.Wait) {
-	ordered, expected := map[string]int32{}, map[string]time.Time{}
+	ordered, expected := map[string]int{}, map[string]time.Time{}
 	for _, o := range x.ordered {
 		if o.To > o.From {
-			ordered[o.Flavor] = o.To - o.From
+			ordered[o.Flavor] = int(o.To-o.From) - x.actions.Fleet.ToMinimum[o.Flavor]
 			expected[o.Flavor] = x.now.Add(fleetobserve.ReadyAfter(x.fleet, o.Flavor))
 		}
 	}
 	machines := x.actions.Fleet.Plan.Machines
 	for i := range machines {
 		m := &machines[i]
-		if ordered[m.Flavor] == 0 {
+		if ordered[m.Flavor] <= 0 {
 			continue
 		}
 		ordered[m.Flavor]--

@@ -61,6 +61,8 @@ type FleetDecision struct {
 	Learned []string
 	// Limit names the limit that a planned machine exceeds, so that it is not ordered; empty if there is none.
 	Limit string
+	// ToMinimum is the number of machines that are ordered because flavors have fewer than their minimum, by flavor.
+	ToMinimum map[string]int
 	// Release are the empty machines to release, Drains the machines to drain.
 	Release []cluster.Release
 	Drains  []cluster.Drain

@@ -61,12 +61,42 @@ func exceeded(left, quota cluster.Limits, f *Flavor) string {
 	return ""
 }
 
+// reachMinimum adds to the state, as machines on order, those that flavors lack of their minimum and that can be ordered now.
+// It returns what the limits of the fleet and of the seller allow besides them, and over, which says which of them would
+// exceed a limit; empty if none would. A flavor that is not for sale, or is in back-off, is left as it is.
+func (r *planning) reachMinimum(s *cluster.State) (left, quota cluster.Limits, over string) {
+	left, quota, r.lacking = r.left(), r.o.Quota, map[string]int{}
+	for i := range s.Flavors {
+		f, sold := &s.Flavors[i], r.flavors[s.Flavors[i].Name]
+		for n := sold.Min - sold.Want; n > 0 && f.Sells(1); n-- {
+			if name := exceeded(left, quota, sold); name != "" {
+				over = cmp.Or(over, fmt.Sprintf("flavor %s has fewer machines than its minimum of %d: one more would exceed %s", f.Name, sold.Min, name))
+				break
+			}
+			left, quota = left.Less(1, sold.Size, sold.MicroDollarsPerHour), quota.Less(1, sold.Sold, 0)
+			r.lacking[f.Name]++
+			s.Nodes = append(s.Nodes, cluster.Node{
+				Name: fmt.Sprintf("machine %d of %s", sold.Want+r.lacking[f.Name], f.Name), Flavor: f.Name, Class: r.c.Class,
+				Capacity: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, Host: f.Host, MicroDollarsPerHour: f.MicroDollarsPerHour,
+				Phase: cluster.Ordered, Due: sold.Lag,
+			})
+			if f.Most != nil {
+				f.Most = new(*f.Most - 1)
+			}
+		}
+	}
+	if len(r.lacking) > 0 {
+		slices.SortFunc(s.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return left, quota, over
+}
+
 // withhold marks the flavors as sold out of which one more machine exceeds a limit, and returns the limits by flavor.
-func (r *planning) withhold(s *cluster.State, left cluster.Limits) map[string]string {
+func withhold(s *cluster.State, flavors map[string]*Flavor, left, quota cluster.Limits) map[string]string {
 	over := map[string]string{}
 	for i := range s.Flavors {
 		f := &s.Flavors[i]
-		if name := exceeded(left, r.o.Quota, r.flavors[f.Name]); name != "" {
+		if name := exceeded(left, quota, flavors[f.Name]); name != "" {
 			over[f.Name], f.Most = name, new(0)
 		}
 	}
@@ -148,7 +178,7 @@ func (r *planning) least() map[string]int {
 	return least
 }
 
-// order decides how many machines of each flavor to order. The plan counts machines without what DaemonSets use, but
+// order decides how many machines of each flavor to order, those that flavors lack of their minimum first. The plan counts machines without what DaemonSets use, but
 // limits count whole machines: machines that would exceed a limit are left out, and an exchange is made completely or
 // not at all.
 func (r *planning) order() {
@@ -156,15 +186,15 @@ func (r *planning) order() {
 	left, quota := r.left(), r.o.Quota
 	var orders []Order
 	ordered := 0
-	take := func(flavor string) {
+	take := func(flavor string) (taken bool) {
 		f := r.flavors[flavor]
 		at := slices.IndexFunc(orders, func(o Order) bool { return o.Flavor == flavor })
 		if at < 0 && r.c.MaxFlavors > 0 && len(orders)+r.fewer() >= r.c.MaxFlavors {
-			return // its pods are still pending in the next round
+			return false // its pods are still pending in the next round
 		}
 		if over := exceeded(left, quota, f); over != "" { // the last check before money is spent
 			d.Limit = cmp.Or(d.Limit, fmt.Sprintf("one more machine of flavor %s would exceed %s", flavor, over))
-			return
+			return false
 		}
 		left, quota = left.Less(1, f.Size, f.MicroDollarsPerHour), quota.Less(1, f.Sold, 0)
 		if at < 0 {
@@ -173,7 +203,15 @@ func (r *planning) order() {
 		}
 		orders[at].To++
 		ordered++
+		return true
 	}
+	d.ToMinimum = map[string]int{}
+	for _, flavor := range slices.Sorted(maps.Keys(r.lacking)) {
+		for n := r.lacking[flavor]; n > 0 && take(flavor); n-- {
+			d.ToMinimum[flavor]++
+		}
+	}
+	ordered = 0
 	for i := range d.Plan.Machines {
 		take(d.Plan.Machines[i].Flavor)
 	}

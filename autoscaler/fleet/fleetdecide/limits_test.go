@@ -389,3 +389,45 @@ func TestNothingIsWithheldIfNothingIsOnOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestAFlavorGrowsToItsMinimum has one machine of three, and pods for which those that are ordered have room.
+func TestAFlavorGrowsToItsMinimum(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		set   func(s *scene)
+		want  []string
+		limit string
+	}{
+		{"alone", func(*scene) {}, []string{"order small 1 to 3"}, ""},
+		{"while pods are gathered", func(s *scene) {
+			s.pending(job("p", 10, time.Hour))
+			s.Gather = time.Second
+		}, []string{"order small 1 to 3"}, ""},
+		{"pods have room on the machines that come", func(s *scene) { s.pending(job("p", 4, time.Hour), job("q", 4, time.Hour)) }, []string{"order small 1 to 3"}, ""},
+		{"a pod has no room there", func(s *scene) { s.pending(job("p", 10, time.Hour)) }, []string{"order large 0 to 1", "order small 1 to 3"}, ""},
+		{"a limit allows one more", func(s *scene) { s.c.Limits.Machines = new(int64(2)) }, []string{"order small 1 to 2"},
+			"flavor small has fewer machines than its minimum of 3: one more would exceed the limit spec.limits.machines"},
+		{"a limit leaves nothing for pods", func(s *scene) {
+			s.c.Limits.Machines = new(int64(3))
+			s.pending(job("p", 10, time.Hour))
+		}, []string{"order small 1 to 3"}, ""},
+		{"the maximum allows one more", func(s *scene) { s.State.Flavors[1].Most = new(1) }, []string{"order small 1 to 2"}, ""},
+		{"it is in back-off", func(s *scene) { s.flavor("small").AvoidUntil = midnight.Add(minute) }, nil, ""},
+		{"it has as many on order", func(s *scene) {
+			s.machine("c", "small", minute)
+			s.machine("d", "small", minute)
+		}, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.flavor("small").Min = 3
+			s.ready("a", "small", service("b", 1), service("x", 4))
+			tc.set(s)
+			a := s.round()
+			check(t, a, tc.want...)
+			if a.Fleet.Limit != tc.limit {
+				t.Errorf("the limit is %q, want %q", a.Fleet.Limit, tc.limit)
+			}
+		})
+	}
+}

@@ -233,7 +233,9 @@ type planning struct {
 	gone, empty map[string]int  // number of machines by flavor that this round abandons, and releases
 	releasing   map[string]bool // flavors
 	nominations *nominations
-	actions     Actions
+	// lacking are the machines that flavors lack of their minimum and that are ordered in this round, by flavor.
+	lacking map[string]int
+	actions Actions
 }
 
 func newPlanning(o *Observation, m *Memory, c Config, now time.Time) *planning {
@@ -385,14 +387,16 @@ func (r *planning) plan() {
 	if r.o.Gather > 0 {
 		r.wake(r.o.Gather)
 	}
-	left, c := r.left(), r.c
-	c.Limits = left.And(r.o.Quota)
-	over := r.withhold(s, left)
+	left, quota, over := r.reachMinimum(s)
+	c := r.c
+	c.Limits = left.And(quota)
+	overs := withhold(s, r.flavors, left, quota)
 	d := Fleet(s, FleetOptions{
-		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, r.o.Quota), Budget: r.budget(), Spare: r.spare(), Least: r.least(),
+		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Spare: r.spare(), Least: r.least(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
-	r.limit(&d, over)
+	r.limit(&d, overs)
+	d.Limit = cmp.Or(d.Limit, over)
 	r.actions.Fleet = d
 	if n := len(d.Learned); n > 0 {
 		text := d.Learned[0]
