@@ -62,15 +62,15 @@ func exceeded(left, quota cluster.Limits, f *Flavor) string {
 }
 
 // reachMinimum adds to the state, as machines on order, those that flavors lack of their minimum and that can be ordered now.
-// It returns what the limits of the fleet and of the seller allow besides them, and over, which says which of them would
+// It returns what the limits of the fleet and of the seller allow besides them, and unmet, which says which of them would
 // exceed a limit; empty if none would. A flavor that is not for sale, or is in back-off, is left as it is.
-func (r *planning) reachMinimum(s *cluster.State) (left, quota cluster.Limits, over string) {
+func (r *planning) reachMinimum(s *cluster.State) (left, quota cluster.Limits, unmet string) {
 	left, quota, r.lacking = r.left(), r.o.Quota, map[string]int{}
 	for i := range s.Flavors {
 		f, sold := &s.Flavors[i], r.flavors[s.Flavors[i].Name]
 		for n := sold.Min - sold.Want; n > 0 && f.Sells(1); n-- {
 			if name := exceeded(left, quota, sold); name != "" {
-				over = cmp.Or(over, fmt.Sprintf("flavor %s has fewer machines than its minimum of %d: one more would exceed %s", f.Name, sold.Min, name))
+				unmet = cmp.Or(unmet, fmt.Sprintf("flavor %s has fewer machines than its minimum of %d: one more would exceed %s", f.Name, sold.Min, name))
 				break
 			}
 			left, quota = left.Less(1, sold.Size, sold.MicroDollarsPerHour), quota.Less(1, sold.Sold, 0)
@@ -88,7 +88,7 @@ func (r *planning) reachMinimum(s *cluster.State) (left, quota cluster.Limits, o
 	if len(r.lacking) > 0 {
 		slices.SortFunc(s.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return left, quota, over
+	return left, quota, unmet
 }
 
 // withhold marks the flavors as sold out of which one more machine exceeds a limit, and returns the limits by flavor.

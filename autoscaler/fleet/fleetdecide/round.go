@@ -387,16 +387,16 @@ func (r *planning) plan() {
 	if r.o.Gather > 0 {
 		r.wake(r.o.Gather)
 	}
-	left, quota, over := r.reachMinimum(s)
+	left, quota, unmet := r.reachMinimum(s)
 	c := r.c
 	c.Limits = left.And(quota)
-	overs := withhold(s, r.flavors, left, quota)
+	over := withhold(s, r.flavors, left, quota)
 	d := Fleet(s, FleetOptions{
 		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Spare: r.spare(), Least: r.least(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
-	r.limit(&d, overs)
-	d.Limit = cmp.Or(d.Limit, over)
+	r.limit(&d, over)
+	d.Limit = cmp.Or(d.Limit, unmet)
 	r.actions.Fleet = d
 	if n := len(d.Learned); n > 0 {
 		text := d.Learned[0]
