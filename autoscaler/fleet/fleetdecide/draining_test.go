@@ -33,7 +33,7 @@ func TestExpendablePodsKeepNoMachineAndLeaveNoRoomForPendingPods(t *testing.T) {
 	s.pending(job("p", 4, time.Hour))
 	check(t, s.round(), "order small 1 to 2")
 	s = newScene()
-	s.ready("a", "small", expendable(job("z", 4, time.Hour)), job("y", 1, time.Hour))
+	s.ready("a", "small", expendable(job("z", 3, time.Hour)), job("y", 1, time.Hour))
 	check(t, s.round())
 }
 

@@ -421,7 +421,7 @@ func TestAFlavorGrowsToItsMinimum(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
 			s.flavor("small").Min = 3
-			s.ready("a", "small", service("b", 1), service("x", 4))
+			s.ready("a", "small", service("b", 1), service("x", 3))
 			tc.set(s)
 			a := s.round()
 			check(t, a, tc.want...)
