@@ -19,7 +19,7 @@ import (
 
 // notePrices adds which prices are used, and what would price the other nodes.
 func (b *observer) notePrices() {
-	if used := b.pricer.sources(); len(used) > 0 {
+	if used := b.pricer.Sources(); len(used) > 0 {
 		b.pricingf("Prices: %s.", strings.Join(used, ", "))
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), byListAndRegion) {

@@ -254,8 +254,8 @@ func (p *Pricer) selects() bool {
 	return false
 }
 
-// sources names where the prices of nodes come from. If there are several sources, it says how many nodes each has.
-func (p *Pricer) sources() []string {
+// Sources names where the prices of nodes come from. If there are several sources, it says how many nodes each has.
+func (p *Pricer) Sources() []string {
 	type source struct {
 		name  string
 		nodes int

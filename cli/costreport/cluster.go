@@ -2,7 +2,9 @@ package costreport
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -49,6 +51,9 @@ func OfCluster(from *objects.Objects, pricing auditor.Pricing, by By) *Report {
 		}
 		allocatable := node.Status.Allocatable
 		a.charge(float64(price), sharesOf(packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}, asks))
+	}
+	if sources := pricer.Sources(); len(sources) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("Prices: %s.", strings.Join(sources, ", ")))
 	}
 	a.report(r, rate)
 	return r

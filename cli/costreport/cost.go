@@ -160,7 +160,9 @@ func (a *account) report(r *Report, cost func(dollars.Amount) Cost) {
 		r.Rows = append(r.Rows, Row{Name: group, Pods: pods, Cost: share(paid[group])})
 		r.Pods += pods
 	}
-	slices.SortFunc(r.Rows, func(x, y Row) int { return cmp.Or(cmp.Compare(paid[y.Name], paid[x.Name]), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(r.Rows, func(x, y Row) int {
+		return cmp.Or(cmp.Compare(paid[y.Name], paid[x.Name]), cmp.Compare(x.Name, y.Name))
+	})
 	r.Rows = jsondoc.List(r.Rows)
 	r.Idle, r.Total = share(left), share(total)
 }

@@ -20,7 +20,7 @@ var floors = []floor{
 			"them and they do not know it; each kind stands alone; what is bought and where is decided below them"},
 	{"autoscaler/purchase", [][]string{{"."}, {"mix"}, {"knapsack"}, {"lp"}},
 		"what pods and flavors are in numbers is said above; below are solvers, each of a smaller problem than the one that calls it"},
-	{"cli", [][]string{{"adopt", "auditreport", "dashboard", "explain", "migrate", "nodequery", "planfile", "record"}, {"auditor", "status"}, {"audit", "objects"}},
+	{"cli", [][]string{{"adopt", "auditreport", "costreport", "dashboard", "explain", "migrate", "nodequery", "planfile", "record"}, {"auditor", "status"}, {"audit", "objects"}},
 		"the dashboard and a recording show what an audit computes; an audit reads objects; what is shown of objects is said once"},
 	{"descheduler", [][]string{{"app"}, {"agent", "consolidation", "eviction", "migration"}, {"checkpoint"}},
 		"app wires the program; controllers do not call each other, they meet in Migrations; checkpoints are theirs"},

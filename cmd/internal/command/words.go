@@ -19,6 +19,7 @@ const table = "table"
 // The output formats. The first is the default.
 var (
 	TableOrJSON     = Words{table, "json"}
+	TableJSONOrCSV  = Words{table, "json", "csv"}
 	TableJSONOrYAML = Words{table, "json", "yaml"}
 )
 

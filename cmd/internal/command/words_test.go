@@ -7,6 +7,7 @@ func TestWordsAreEnumerated(t *testing.T) {
 		"":                       nil,
 		"table":                  {"table"},
 		"table or json":          TableOrJSON,
+		"table, json or csv":     TableJSONOrCSV,
 		"table, json or yaml":    TableJSONOrYAML,
 		"fast, good, cheap or 3": {"fast", "good", "cheap", "3"},
 	} {

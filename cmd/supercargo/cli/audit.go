@@ -31,11 +31,9 @@ import (
 type auditFlags struct {
 	cluster                      *command.ClusterFlags
 	asked                        []string // the names of the given flags that select the cluster
-	from, prices, output, report string
-	region, byLabel              string
-	discounts                    map[string]string
-	perCPU, perGiB               float64
-	instanceTypes, archs         []string
+	from, output, report, byLabel string
+	pricingFlags
+	instanceTypes, archs []string
 	obstacles                    int
 	deadline                     time.Duration
 }
@@ -95,20 +93,15 @@ command reads.`,
 	f := cmd.Flags()
 	flags.cluster.AddTo(cmd, false)
 	command.AddInput(cmd, &flags.from, "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)", "from")
-	command.AddPrices(f, &flags.prices)
+	flags.pricingFlags.add(cmd)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringSliceVar(&flags.archs, "arch", nil, "CPU `architectures` for which all images exist, such as arm64, besides those on which they were seen running")
-	f.StringVar(&flags.region, "region", "", "use the list prices of this `region` for all nodes: "+strings.Join(auditor.Regions(), ", ")+" (default: the region of each node, or one on the same side of the Atlantic)")
-	f.StringToStringVar(&flags.discounts, "discount", nil, "`fractions` by which machines cost less than their on-demand price, by capacity type, such as on-demand=0.28,spot=0.65")
-	f.Float64Var(&flags.perCPU, "default-price-per-cpu-hour", 0, "`dollars` per CPU and hour, for nodes without another price; 0 for no such price")
-	f.Float64Var(&flags.perGiB, "default-price-per-gib-hour", 0, "`dollars` per GiB of memory and hour, for nodes without another price; 0 for no such price")
 	f.StringVar(&flags.byLabel, "by-label", "", "`key` of a pod label by whose values the bill is divided, besides by namespace")
 	f.StringVar(&flags.report, "report", "", "`file` to write: a page (.html), Markdown (.md) or a table for spreadsheets (.csv)")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "number of obstacles of each kind to price")
 	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best result; 0 for no limit")
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrYAML, "")
 	architectures.CompleteList(cmd, "arch")
-	command.Words(auditor.RegionNames()).Complete(cmd, "region")
 	return cmd
 }
 
@@ -182,50 +175,23 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 		return nil, options, command.BadInput(err)
 	}
 	options.Pricing = pricing
-	read, err := readObjects(ctx, flags, stdin)
+	read, err := readObjects(ctx, flags.cluster, flags.from, stdin)
 	return read, options, err
 }
 
 // architectures are the values of --arch.
 var architectures = command.Words{"amd64", "arm64", "ppc64le", "riscv64", "s390x"}
 
-// mostPerUnit is the maximum price of a CPU or of a GiB, in dollars per hour.
-const mostPerUnit = 1000
-
-// pricing validates what the flags state about prices.
-func (f *auditFlags) pricing() (auditor.Pricing, error) {
-	p := auditor.Pricing{Region: f.region, Discounts: map[string]float64{}, PerCPU: micros(f.perCPU), PerGiB: micros(f.perGiB)}
-	var errs input.Faults
-	if f.prices != "" {
-		errs = append(errs, command.ReadPrices(f.prices, &p.Own))
-	}
-	errs.If(f.region != "" && !auditor.KnownRegion(f.region), "--region %q: no list prices of it are included: must be one of %s, or use --prices with the prices of your region",
-		f.region, strings.Join(auditor.Regions(), ", "))
-	for _, sold := range slices.Sorted(maps.Keys(f.discounts)) {
-		discount, err := strconv.ParseFloat(f.discounts[sold], 64)
-		errs.If(sold != audit.OnDemand && sold != audit.Spot, "--discount %s: is not a capacity type: must be %s or %s", sold, audit.OnDemand, audit.Spot)
-		errs.If(err != nil || !(discount >= 0 && discount < 1), "--discount %s=%s: must be a fraction from 0 to less than 1, such as 0.28 for 28 %% less", sold, f.discounts[sold])
-		p.Discounts[sold] = discount
-	}
-	for flag, price := range map[string]float64{"cpu": f.perCPU, "gib": f.perGiB} {
-		errs.If(!(price >= 0 && price <= mostPerUnit), "--default-price-per-%s-hour %v: must be from 0 to %d dollars", flag, price, mostPerUnit)
-	}
-	return p, errors.Join(errs...)
-}
-
-// micros converts dollars to micro-dollars.
-func micros(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
-
 // readObjects reads a dump, or the cluster.
-func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *objects.Objects, err error) {
-	if flags.from == "" {
-		c, err := flags.cluster.Client(metricsv1beta1.AddToScheme)
+func readObjects(ctx context.Context, from *command.ClusterFlags, file string, stdin io.Reader) (read *objects.Objects, err error) {
+	if file == "" {
+		c, err := from.Client(metricsv1beta1.AddToScheme)
 		if err != nil {
 			return nil, err
 		}
 		return objects.Live(ctx, c)
 	}
-	err = command.ReadInput(ctx, flags.from, stdin, func(name string, in io.Reader) (err error) {
+	err = command.ReadInput(ctx, file, stdin, func(name string, in io.Reader) (err error) {
 		read, err = objects.Dump(name, in)
 		return err
 	})

@@ -16,8 +16,11 @@ import (
 func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Report a cluster's nodes, power and energy",
-		Example: `  # Energy of the last day, by namespace, workload and machine type
+		Short: "Report a cluster's cost, nodes, power and energy",
+		Example: `  # What does each team cost?
+  supercargo report cost --by label=team
+
+  # Energy of the last day, by namespace, workload and machine type
   supercargo report energy --prometheus http://prometheus.monitoring:9090
 
   # What do nodes draw now, and by which meters?
@@ -30,7 +33,7 @@ func newReportCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newReportEnergyCommand(), newReportNodesCommand(), newReportPowerCommand())
+	cmd.AddCommand(newReportCostCommand(), newReportEnergyCommand(), newReportNodesCommand(), newReportPowerCommand())
 	return cmd
 }
 
