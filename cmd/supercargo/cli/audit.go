@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,13 +24,13 @@ import (
 
 // auditFlags are the flags of `supercargo audit`.
 type auditFlags struct {
-	cluster                      *command.ClusterFlags
-	asked                        []string // the names of the given flags that select the cluster
+	cluster                       *command.ClusterFlags
+	asked                         []string // the names of the given flags that select the cluster
 	from, output, report, byLabel string
 	pricingFlags
 	instanceTypes, archs []string
-	obstacles                    int
-	deadline                     time.Duration
+	obstacles            int
+	deadline             time.Duration
 }
 
 func newAuditCommand() *cobra.Command {

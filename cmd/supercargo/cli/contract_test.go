@@ -98,6 +98,21 @@ func TestTheJSONOfEachCommandIsThatOfItsContract(t *testing.T) {
 			Values: map[string]any{"total.measured.joules": 3.6e6, "total.measured.kilowattHours": 1.0, "total.measured.dollars": 0.5, "total.measured.co2Grams": 400.0, "coveredNodeHours": 1.0},
 		},
 		{
+			Name: "report cost", Stdin: auditInput, Args: []string{"report", "cost", "-f", "-"},
+			Fields: `
+				by                    string
+				nodes                 count
+				pods                  count
+				rows[].name           string
+				rows[].pods           count
+				rows[].dollarsPerHour amount
+				rows[].dollarsPerMonth amount
+				rows[].share          share
+				idle.dollarsPerHour   amount
+				total.dollarsPerHour  amount`,
+			Values: map[string]any{"by": "namespace", "total.dollarsPerHour": 0.576},
+		},
+		{
 			Name: "report nodes", Args: []string{"report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T12:30:00Z"},
 			Fields: `
 				from                     string

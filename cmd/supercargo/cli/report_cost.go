@@ -86,7 +86,7 @@ pods.`,
 func (f *reportCostFlags) check() (by costreport.By, pricing auditor.Pricing, err error) {
 	errs := input.Faults{command.TableJSONOrCSV.Check("output", f.output)}
 	by, err = costreport.ParseBy(f.by)
-	errs.In("--by", err)
+	errs.If(err != nil, "--by %v", err)
 	if by.Label != "" {
 		for _, problem := range validation.IsQualifiedName(by.Label) {
 			errs.If(true, "--by %q: is not the key of a label: %s", f.by, problem)

@@ -74,6 +74,7 @@ var Places = []Place{
 	{Command: `supercargo report energy -f `, Test: "TestReportEnergyOfAFile"},
 	{Command: `supercargo record .*--prometheus`, Test: "TestThePastOfAServerIsRecordedAndPlayed"},
 	{Command: `supercargo report nodes .*--at `, Test: "TestReportNodesOfAMoment"},
+	{Command: `supercargo report cost -f week.csv`, Test: "TestReportCostOfARecording"},
 	{Command: `supercargo demo --open`, Test: "TestDemoComparesTheProfiles"},
 	{Command: `supercargo dashboard --context production`, Replace: []string{"production", "supercargo-playground"}, Until: `http://127\.0\.0\.1:9000`},
 	{Command: `(bin/)?supercargo dashboard`, Until: `http://`},
