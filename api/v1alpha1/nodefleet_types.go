@@ -148,7 +148,31 @@ type NodeFleetSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Consolidation FleetConsolidation `json:"consolidation,omitempty"`
+
+	// deletionPolicy specifies what happens to the machines when the fleet is deleted. Keep
+	// leaves them as they are. Release drains and releases them first: the fleet has the
+	// finalizer supercargo.dev/release-machines until the last machine is gone. Pods leave as
+	// they do when a machine is drained, even if no other machine has room for them; a machine
+	// whose pods may not be moved stays until they end. A fleet in mode Observe releases none.
+	// +kubebuilder:default=Keep
+	// +optional
+	DeletionPolicy FleetDeletionPolicy `json:"deletionPolicy,omitempty"`
 }
+
+// FleetDeletionPolicy specifies what happens to the machines of a fleet when it is deleted.
+//
+// +kubebuilder:validation:Enum=Keep;Release
+type FleetDeletionPolicy string
+
+const (
+	// FleetKeep leaves the machines as they are.
+	FleetKeep FleetDeletionPolicy = "Keep"
+	// FleetRelease drains and releases the machines before the fleet is gone.
+	FleetRelease FleetDeletionPolicy = "Release"
+)
+
+// FinalizerReleaseMachines keeps a NodeFleet until its machines have been released.
+const FinalizerReleaseMachines = GroupName + "/release-machines"
 
 // ClusterAPIFlavors specifies the flavors of a fleet. Exactly one of names, selector and
 // templates must be set. With names or selector, each MachineDeployment is a flavor. With

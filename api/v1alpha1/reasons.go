@@ -108,6 +108,9 @@ const (
 	// +event=Warning
 	// +condition=Ready=False
 	FleetReasonNoFlavors = "NoFlavors"
+	// FleetReasonReleasing means that the fleet is being deleted, and its machines are being released.
+	// +condition=Ready=False
+	FleetReasonReleasing = "Releasing"
 	// FleetReasonReconciled means that the last round succeeded.
 	// +condition=Ready=True
 	FleetReasonReconciled = "Reconciled"

@@ -234,12 +234,21 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 		r.forget(name, p)
 		return settling, nil
 	}
+	if err := r.finalize(ctx, fleet); err != nil {
+		return 0, err
+	}
+	if gone(fleet) {
+		return settling, nil
+	}
 	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(fleet), pace: p}
 	round.report = &conditions.Reporter{
 		Object: fleet, Conditions: &fleet.Status.Conditions, Now: round.now, Events: r.Events, DryRun: r.DryRun, Last: round.memory.events,
 	}
 	fleet.Status.Flavors = append(fleet.Status.Flavors, round.memory.unlisted...)
 	err := round.run(ctx, list.Items)
+	if gone(fleet) {
+		return settling, err
+	}
 	metricConditions.Publish(fleet.Status.Conditions, fleet.Name)
 	if statusErr := round.writeStatus(ctx); err == nil {
 		err = statusErr

@@ -619,6 +619,15 @@ func evictingScenarios() []scenario {
 			`0 pods run, 0 wait, 2 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
+			"the machines of a deleted fleet are released", []*v1alpha1.NodeFleet{releasing("f")}, []provider.Flavor{small}, nil,
+			func(m *model) {
+				job(m, 2, 3000, time.Hour)
+				m.run(5*minute, "f")
+				m.retire("f")
+			},
+			`0 pods run, 2 wait, 0 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned`, ``,
+		},
+		{
 			"two fleets buy once for the same pods", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{large, small}, map[string]string{"large": "g", "small": "f"},
 			func(m *model) {
 				job(m, 2, 3000, time.Hour)

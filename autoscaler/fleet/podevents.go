@@ -50,7 +50,7 @@ func (t *told) add(r *podevent.Round, now time.Time) []podevent.Event {
 // otherBuyers returns the names of the other fleets that buy machines.
 func otherBuyers(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) (names []string) {
 	for i := range fleets {
-		if f := &fleets[i]; f.Name != fleet.Name && f.Spec.Mode != v1alpha1.FleetObserve {
+		if f := &fleets[i]; f.Name != fleet.Name && f.Spec.Mode != v1alpha1.FleetObserve && f.DeletionTimestamp == nil {
 			names = append(names, f.Name)
 		}
 	}

@@ -98,12 +98,19 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	if err != nil {
 		return err
 	}
+	ends := retires(r.fleet)
 	d, err := r.decideAlone(in)
+	if w := (*waiting)(nil); ends && errors.As(err, &w) && w.reason == v1alpha1.FleetReasonNoFlavors {
+		return r.endRetirement(ctx, in.inventory, "")
+	}
 	if err != nil {
 		return err
 	}
 	err = r.act(ctx, d, in.provider)
-	return cmp.Or(err, r.clean(ctx, in.provider))
+	if err = cmp.Or(err, r.clean(ctx, in.provider)); ends && err == nil {
+		err = r.endRetirement(ctx, in.inventory, d.input.Stays())
+	}
+	return err
 }
 
 // errOutdated is returned if the round's observation is too old to decide on.
@@ -126,7 +133,7 @@ func (r *round) decideAlone(in *inputs) (*decision, error) {
 	}
 	d := r.prepare(seen)
 	r.recordObservation(d)
-	if err := r.checkPrices(seen.Self, unpriced); err != nil {
+	if err := r.checkPrices(seen.Self, unpriced); err != nil && !retires(r.fleet) {
 		return nil, err
 	}
 	d.actions = r.decide(d.input)
@@ -180,7 +187,7 @@ const planningTime = 20 * time.Second
 func (r *round) decide(input *fleetdecide.Observation) fleetdecide.Actions {
 	began := r.Clock.Now()
 	c := fleetdecide.ConfigOf(&r.fleet.Spec)
-	c.Act, c.SkipDrains = r.mayAct(), r.DryRun || r.Pause.Withholds()
+	c.Act, c.SkipDrains, c.Retire = r.mayAct(), r.DryRun || r.Pause.Withholds(), retires(r.fleet)
 	c.Stop = func() bool { return r.Clock.Since(began) > planningTime }
 	actions := fleetdecide.Round(input, r.memory.Memory, c, r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(r.Clock.Since(began).Seconds())

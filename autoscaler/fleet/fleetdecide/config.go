@@ -27,6 +27,8 @@ type Config struct {
 	Act bool
 	// SkipDrains leaves nodes that are being drained unchanged.
 	SkipDrains bool
+	// Retire releases all machines, whatever their pods and minimums: the fleet is being deleted. Nothing is bought.
+	Retire bool
 	// Class is the class of pods that the machines accept.
 	Class class.Class
 	// Limits bound the sum of all machines.

@@ -338,3 +338,94 @@ func (r *planning) staysLike(controller string) bool {
 	left := e.until.Sub(r.now)
 	return is && left > 0 && left <= r.keptFor()<<mostDoublings
 }
+
+// retire decides how the machines of a fleet that is being deleted are released. Machines without a node are released at
+// once. Nodes are cordoned, at most as many with pods at a time as are drained otherwise, but at least one, those with the
+// fewest pods first; ties by name. Their pods are asked to leave whether or not they have room elsewhere: for pods that are
+// then pending, other fleets buy machines. Pods that do not leave are awaited until they end. A node that another program
+// drains, and one that is not identified, is left until that has changed; flavors that are kept are left as they are.
+//
+// Cost: O(machines + pods).
+func (r *planning) retire() {
+	r.wake(drainPoll)
+	if !r.c.Act || r.c.SkipDrains {
+		return
+	}
+	r.retireUnmade()
+	for _, d := range r.drained {
+		elapsed := r.now.Sub(d.Since)
+		switch {
+		case len(d.Pods) > 0:
+			r.actions.Ask = append(r.actions.Ask, d.Node)
+		case r.expends(d, elapsed), r.binding(d.Since):
+			r.wake(time.Second)
+		case elapsed < r.c.ReleaseDelay:
+			r.wake(r.c.ReleaseDelay - elapsed)
+		case r.mayRelease(r.machines[d.Node].Flavor):
+			r.actions.Release = append(r.actions.Release, d.Node)
+		}
+	}
+	r.retireNodes()
+	r.release()
+}
+
+// retireUnmade releases the machines without a node, and lowers the desired number by those that are not made.
+func (r *planning) retireUnmade() {
+	for i := range r.o.Flavors {
+		f := &r.o.Flavors[i]
+		a := Abandonment{Avoidance: Avoidance{Flavor: f.Name}, Want: f.Want}
+		for _, m := range r.all {
+			if m.Flavor == f.Name && !m.Leaving && m.NodeState == nil && m.Unidentified == "" {
+				a.Release = append(a.Release, m.Name)
+			}
+		}
+		if len(a.Release) == 0 {
+			a.Fewer = max(0, f.Want-r.made[f.Name])
+		}
+		if f.Kept || !a.changes() || len(a.Release) > 0 && !r.mayRelease(f.Name) {
+			continue
+		}
+		a.Unseen = a.Release
+		r.actions.Abandoned = append(r.actions.Abandoned, a)
+	}
+}
+
+// retireNodes cordons nodes of the fleet.
+func (r *planning) retireNodes() {
+	var nodes []cluster.Node
+	for _, n := range cluster.WithoutExpendable(r.state.Nodes) {
+		m := r.machines[n.Name]
+		if m != nil && m.NodeState != nil && !m.NodeState.Drained && !m.NodeState.Deleted && m.Unidentified == "" && !r.flavors[m.Flavor].Kept {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b cluster.Node) int {
+		return cmp.Or(cmp.Compare(len(a.Pods), len(b.Pods)), cmp.Compare(a.Name, b.Name))
+	})
+	budget := r.budget()
+	if r.o.Leaving() == 0 {
+		budget = max(budget, 1)
+	}
+	for i := range nodes {
+		if n := &nodes[i]; len(n.Pods) == 0 || budget > 0 {
+			r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: n.Name})
+			budget -= min(len(n.Pods), 1)
+		}
+	}
+	if len(r.actions.Cordon) > 0 {
+		r.wake(r.c.ReleaseDelay)
+	}
+}
+
+// Stays names the first machine, by node, whose pods do not leave although the fleet drains it, and why; empty if there is
+// none.
+func (o *Observation) Stays() string {
+	for i := range o.Drains {
+		for j := range o.Drains[i].Pods {
+			if p := &o.Drains[i].Pods[j]; p.Stays != "" {
+				return fmt.Sprintf("node %s has pod %s, which does not leave: %s", o.Drains[i].Node, p.Name, p.Stays)
+			}
+		}
+	}
+	return ""
+}

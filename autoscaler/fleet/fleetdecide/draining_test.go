@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
@@ -324,4 +326,73 @@ func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {
 	s.Foreign = []string{"b"}
 	s.pending(job("p", 4, time.Hour))
 	check(t, s.round(), "uncordon b")
+}
+
+func TestTheMachinesOfADeletedFleetAreReleased(t *testing.T) {
+	x := job("x", 4, time.Hour)
+	for _, tc := range []struct {
+		name string
+		set  func(s *scene)
+		want string
+	}{
+		{"a machine on order", func(s *scene) { s.machine("a", "small", minute) }, "abandon small: release [a] of 1, 0 fewer"},
+		{"a machine that is not made", func(s *scene) { s.flavor("small").Want = 2 }, "abandon small: release [] of 2, 2 fewer"},
+		{"both", func(s *scene) {
+			s.machine("a", "small", minute)
+			s.flavor("small").Want = 2
+		}, "abandon small: release [a] of 2, 0 fewer"},
+		{"a machine whose node is not identified", func(s *scene) { s.machine("a", "small", minute).Unidentified = "two nodes have it" }, ""},
+		{"an empty node", func(s *scene) { s.ready("a", "small") }, "cordon a"},
+		{"a node with pods", func(s *scene) { s.ready("a", "small", x) }, "cordon a"},
+		{"a node below the minimum", func(s *scene) {
+			s.ready("a", "small", x)
+			s.flavor("small").Min = 1
+		}, "cordon a"},
+		{"empty nodes and others, one at a time", func(s *scene) {
+			s.c.MaxUnavailable = intstr.FromInt32(1)
+			s.ready("a", "small", x)
+			s.ready("b", "small", job("y", 4, time.Hour))
+			s.ready("c", "small")
+			s.ready("d", "small")
+		}, "cordon c, cordon d, cordon a"},
+		{"none may be unavailable", func(s *scene) {
+			s.c.MaxUnavailable = intstr.FromInt32(0)
+			s.ready("a", "small", x)
+			s.ready("b", "small", x)
+		}, "cordon a"},
+		{"one is being drained", func(s *scene) {
+			s.c.MaxUnavailable = intstr.FromInt32(1)
+			s.drained("a", "small", minute, x)
+			s.ready("b", "small", x)
+		}, "ask a"},
+		{"a pod has no room elsewhere", func(s *scene) { s.drained("a", "small", minute, x) }, "ask a"},
+		{"a pod does not leave", func(s *scene) { s.drained("a", "small", time.Hour, x).Pods[0].Stays = "it must not" }, "ask a"},
+		{"a pod waits for the room", func(s *scene) {
+			s.drained("a", "small", minute)
+			s.pending(job("p", 4, time.Hour))
+		}, "release a"},
+		{"it was cordoned just now", func(s *scene) { s.drained("a", "small", releaseDelay-1) }, ""},
+		{"another program drains it", func(s *scene) { s.ready("a", "small", x).NodeState.Drained = true }, ""},
+		{"its flavor is kept", func(s *scene) {
+			s.ready("a", "small", x)
+			s.machine("b", "small", minute)
+			s.flavor("small").Kept = true
+		}, ""},
+		{"it may not act", func(s *scene) {
+			s.ready("a", "small", x)
+			s.machine("b", "small", minute)
+			s.c.Act = false
+		}, ""},
+	} {
+		s := newScene()
+		s.c.Retire = true
+		tc.set(s)
+		a := s.round()
+		if got := strings.Join(does(&a), ", "); got != tc.want {
+			t.Errorf("%s: done is %q, want %q", tc.name, got, tc.want)
+		}
+		if a.Wake <= 0 || a.Wake > drainPoll {
+			t.Errorf("%s: the next round is due in %v", tc.name, a.Wake)
+		}
+	}
 }

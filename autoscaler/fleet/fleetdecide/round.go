@@ -200,9 +200,15 @@ type Event struct {
 // uncordoned in the same round, and not on machines that are abandoned in it. A flavor that is ordered is not released
 // in the same round.
 //
+// With [Config.Retire], it only drains and releases: see retire.
+//
 // The same arguments give the same actions, unless Stop differs.
 func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	r := newPlanning(o, m, c, now)
+	if c.Retire {
+		r.retire()
+		return r.actions
+	}
 	r.settle()
 	r.fitImages()
 	r.learn()

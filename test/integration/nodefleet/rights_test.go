@@ -82,6 +82,8 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		}
 		return ""
 	})
+	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetRelease })
+	b.retires("all")
 	written, forbade := requests.Read()
 	if len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
