@@ -17,10 +17,9 @@ func releasesAtEnd(fleet *v1alpha1.NodeFleet) bool {
 	return fleet.Spec.DeletionPolicy == v1alpha1.FleetRelease && fleet.Spec.Mode != v1alpha1.FleetObserve
 }
 
-// retires reports whether a fleet is being deleted and releases its machines first.
-func retires(fleet *v1alpha1.NodeFleet) bool {
-	return fleet.DeletionTimestamp != nil && releasesAtEnd(fleet) && controllerutil.ContainsFinalizer(fleet, v1alpha1.FinalizerReleaseMachines)
-}
+// retires reports whether a fleet is being deleted and releases its machines first. It buys nothing any more, even if it is
+// kept by the finalizer of another program.
+func retires(fleet *v1alpha1.NodeFleet) bool { return fleet.DeletionTimestamp != nil && releasesAtEnd(fleet) }
 
 // finalize adds the finalizer to a fleet whose machines are released when it is deleted, and removes it from any other. The
 // API server rejects the write if the fleet has changed since it was read.
@@ -71,7 +70,7 @@ func (r *round) endRetirement(ctx context.Context, inventory *provider.Inventory
 			kept = fmt.Sprintf("; %s: %s", f.Name, f.Kept)
 		}
 	}
-	if left == 0 {
+	if left == 0 && controllerutil.ContainsFinalizer(r.fleet, v1alpha1.FinalizerReleaseMachines) {
 		return r.setFinalizer(ctx, r.fleet, false)
 	}
 	if stays != "" {
