@@ -396,6 +396,7 @@ func (r *planning) retireNodes() {
 	for _, n := range cluster.WithoutExpendable(r.state.Nodes) {
 		m := r.machines[n.Name]
 		if m != nil && m.NodeState != nil && !m.NodeState.Drained && !m.NodeState.Deleted && m.Unidentified == "" && !r.flavors[m.Flavor].Kept {
+			n.Name = m.NodeState.Name // it may not accept pods yet
 			nodes = append(nodes, n)
 		}
 	}
