@@ -19,7 +19,9 @@ func releasesAtEnd(fleet *v1alpha1.NodeFleet) bool {
 
 // retires reports whether a fleet is being deleted and releases its machines first. It buys nothing any more, even if it is
 // kept by the finalizer of another program.
-func retires(fleet *v1alpha1.NodeFleet) bool { return fleet.DeletionTimestamp != nil && releasesAtEnd(fleet) }
+func retires(fleet *v1alpha1.NodeFleet) bool {
+	return fleet.DeletionTimestamp != nil && releasesAtEnd(fleet)
+}
 
 // finalize adds the finalizer to a fleet whose machines are released when it is deleted, and removes it from any other. The
 // API server rejects the write if the fleet has changed since it was read.
