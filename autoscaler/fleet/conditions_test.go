@@ -297,8 +297,17 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	noDeployment := none(v1alpha1.NodeFleetSpec{ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: "machines"}})
 	noType := none(v1alpha1.NodeFleetSpec{ClusterAPI: &v1alpha1.ClusterAPIFlavors{Templates: []v1alpha1.MachineTemplate{{}}}})
 
+	passedOver := func(class v1alpha1.FleetClass, priority int32) string {
+		f := fleetNamed("f")
+		f.Spec.Class = class
+		return fleetobserve.PassedOver(prioritized(priority, testPod("p", 100, 100, 0)), f)
+	}
+	leaving := func() string {
+		r := &round{fleet: releasing("f")}
+		return r.endRetirement(t.Context(), &provider.Inventory{Machines: []provider.Machine{{Name: "m", Flavor: "small"}}}, "").Error()
+	}
 	sentences.Check(t, []string{
-		"status.go", "inputs.go", "outage.go", "drain.go", "act.go",
+		"status.go", "inputs.go", "outage.go", "drain.go", "act.go", "retire.go", "fleetobserve/passedover.go",
 		"fleetobserve/observe.go", "fleetobserve/offers.go", "fleetobserve/prices.go", "fleetobserve/stock.go", "fleetobserve/summary.go",
 	}, []sentences.Case{
 		// Conditions.
@@ -350,6 +359,9 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"node %s: %v; will retry", undrained, uncordoned},
 		{"%v; will retry", refused, releases},
 		{"released machine %s of node %s (%s)", releases, refused},
+		{"the fleet is being deleted: %s %s left to release%s%s", leaving(), well},
+		{"its machines accept only %s pods, and this pod is of class %v", passedOver(v1alpha1.FleetBatch, 0), passedOver(v1alpha1.FleetAny, 0)},
+		{"its priority is %d, and no machine is bought for pods below %d (spec.scaling.expendablePodsPriorityCutoff)", passedOver(v1alpha1.FleetAny, -11), passedOver(v1alpha1.FleetAny, -10)},
 	}, map[string]string{
 		"Dropping an unfinished intent, its remaining changes will be decided again": "a line of the log",
 		"Failed to list the machines of another fleet, using the last known ones":    "a line of the log",

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -46,12 +47,24 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 		}
 		return summarize(d, &fleetdecide.FleetDecision{}, 0)
 	}
-	reason := func(expected int) string {
-		fleet := &fleetdecide.FleetDecision{Expected: expected}
+	growing := func(count, toMinimum int32) string {
+		return bought(v1alpha1.FleetAct, func(f *fleetdecide.FleetDecision, d *v1alpha1.FleetDecision) {
+			f.ToMinimum = map[string]int{"small": int(toMinimum)}
+			d.Buys[0] = decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: count}, f)
+		})
+	}
+	reason := func(expected, toMinimum int) string {
+		fleet := &fleetdecide.FleetDecision{Expected: expected, ToMinimum: map[string]int{"small": toMinimum}}
 		for _, why := range []string{"one", "two"} {
 			fleet.Plan.Machines = append(fleet.Plan.Machines, purchase.Machine{Flavor: "small", Pods: []string{why}, Reason: why})
 		}
-		return decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: 2}, fleet).Reason
+		return decidedPurchase(v1alpha1.FleetOrder{Flavor: "small", To: int32(2 + toMinimum)}, fleet).Reason
+	}
+	if want := "buy 1 small to reach the minimum at $0.20/h"; !strings.HasPrefix(growing(1, 1), want) {
+		t.Errorf("for the minimum alone it says %q", growing(1, 1))
+	}
+	if want := "buy 3 small for 3 pods and to reach the minimum at $0.20/h"; !strings.HasPrefix(growing(3, 1), want) {
+		t.Errorf("for pods and the minimum it says %q", growing(3, 1))
 	}
 	if want := "buy 2 small for 3 pods at $0.20/h"; unbounded != want || whole != want+" (bound $"+bound+"/h)" {
 		t.Errorf("without and with a bound it says %q and %q", unbounded, whole)
@@ -61,7 +74,9 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 	}
 	sentences.Check(t, []string{"decision.go"}, []sentences.Case{
 		{"would buy", observing, whole},
-		{" for %s at $%s/h", whole, released("it is empty")},
+		{" to reach the minimum", growing(2, 1), whole},
+		{" and to reach the minimum", growing(3, 1), growing(1, 1)},
+		{" to reach the minimum of the flavor", reason(0, 1), reason(0, 0)},
 		{"this round orders no machine for ", fewer, whole},
 		{"other pod", fewer, whole},
 		{"%s %s room without new machines", roomy, whole},
@@ -69,6 +84,6 @@ func TestEachSentenceOfADecisionIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing
 		{"%s %s for room that becomes free, which saves $%s", deferring, whole},
 		{"%s: %s; and for other reasons %s", released("it is empty", "its pod fits on another node"), released("it is empty", "it is empty")},
 		{" and %d more", released("x", "x", "x", "x", "x", "x"), released("x", "x", "x", "x", "x")},
-		{"; that may include pods that are expected soon", reason(1), reason(0)},
+		{"; that may include pods that are expected soon", reason(1, 0), reason(0, 0)},
 	}, nil)
 }

@@ -361,7 +361,6 @@ func aboutFleetsOfPods(t *testing.T) []sentences.Case {
 		{"excluded by nothing that its status has", plain, say(t, large(), offering(4000))},
 		{"not with the pods that are on nodes now: ", say(t, large(withOthers), offering(4000)), say(t, large(withOthers), otherRuns, offering(4000))},
 		{"no machine is bought for a pod of a DaemonSet or a static pod", daemon, plain},
-		{"its machines accept only %s pods, and this pod is of class %v", does(func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }), plain},
 		{"no machine is bought for a pod that is being deleted", passes(deleted), plain},
 		{"no machine is planned for it: scheduling gate ", passes(gatedBy("q"), func(p *corev1.Pod) { p.Status.Conditions = nil }), plain},
 		{"a Migration created the pod, and no machines are bought for migrations", passes(func(p *corev1.Pod) { p.Labels[v1alpha1.LabelMigration] = "m" }), plain},

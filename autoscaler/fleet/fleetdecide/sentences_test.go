@@ -226,6 +226,14 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	limited := func(l cluster.Limits) string { return limits(func(s *scene) { s.c.Limits = l }) }
 	quota := func(l cluster.Limits) string { return limits(func(s *scene) { s.Quota = l }) }
 	free := limits(func(*scene) {})
+	least := func(n int, limit int64) string {
+		return round(func(s *scene) { s.flavor("small").Min, s.c.Limits.Machines = n, &limit })
+	}
+	staying := func(why string) string {
+		s := newScene()
+		s.drained("a", "small", minute, job("x", 4, time.Hour)).Pods[0].Stays = why
+		return s.Stays()
+	}
 
 	// Machines that are released or kept.
 	under := func(pending ...cluster.Pod) *cluster.State {
@@ -251,6 +259,7 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"%d machines are", (&Withheld{Pods: []string{"p"}, OnOrder: 3}).Reason(), (&Withheld{Pods: []string{"p"}, OnOrder: 1}).Reason()},
 
 		// Nodes that are drained.
+		{"node %s has pod %s, which does not leave: %s", staying("it must not"), staying("")},
 		{"services are not moved", serving(time.Hour, false), serving(time.Hour, true)},
 		{"it was bound after the node was cordoned", serving(minute-1, true), serving(minute, true)},
 		{"it has been on its node for %v and may not be moved before %v", serving(2*minute, true), serving(5*minute, true)},
@@ -307,6 +316,7 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"the limit of the cloud project on CPUs", quota(cluster.Limits{MilliCPU: new(int64(1))}), free},
 		{"the limit of the cloud project on memory", quota(cluster.Limits{MemoryBytes: new(int64(1))}), free},
 		{"one more machine of flavor %s would exceed %s", limited(cluster.Limits{MilliCPU: new(int64(1))}), free},
+		{"flavor %s has fewer machines than its minimum of %d: one more would exceed %s", least(1, 0), least(1, 1)},
 
 		// Purchases.
 		{"%s %s for room that becomes free: the expected cost until all machines are empty again is $%s, and $%s if machines were bought now", deferred, free},
@@ -325,5 +335,5 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{", billed for %v at a time", fleet(byTheMinute), empty},
 		{"; without it, no more pods are expected to wait within %v", empty, going},
 		{", and starting another machine would cost $%.6f", empty, fleet(watched(nil, costing(node("a"), 0)))},
-	}, nil)
+	}, map[string]string{"machine %d of %s": "the name of a machine on order, which is not printed"})
 }
