@@ -283,8 +283,8 @@ func Unhoused(s *cluster.State, node string) []purchase.Unplaceable {
 	return newHousing(s).unhoused(node)
 }
 
-// housing is the room on the nodes of a state, whose expendable pods take none. It computes once what is the same for the pods of all nodes that leave. It is
-// right as long as the state does not change.
+// housing is the room on the nodes of a state, whose expendable pods take none. It computes once what is the same for the pods
+// of all nodes that leave. It is right as long as the state does not change.
 type housing struct {
 	state *cluster.State
 	nodes map[string]*cluster.Node

@@ -178,9 +178,9 @@ func (r *planning) least() map[string]int {
 	return least
 }
 
-// order decides how many machines of each flavor to order, those that flavors lack of their minimum first. The plan counts machines without what DaemonSets use, but
-// limits count whole machines: machines that would exceed a limit are left out, and an exchange is made completely or
-// not at all.
+// order decides how many machines of each flavor to order, those that flavors lack of their minimum first. The plan counts
+// machines without what DaemonSets use, but limits count whole machines: machines that would exceed a limit are left out, and
+// an exchange is made completely or not at all.
 func (r *planning) order() {
 	d := &r.actions.Fleet
 	left, quota := r.left(), r.o.Quota
