@@ -35,7 +35,7 @@ func TestTheSecondPodWithAnImageThatLacksAnArchitectureGetsAMachineThatRunsIt(t 
 	}
 	m.must(m.client.Status().Update(t.Context(), pullFails(&pods[0])))
 	m.restart()
-	told := events.NewFakeRecorder(10)
+	told := events.NewFakeRecorder(1000)
 	m.r.Events = told
 	m.add(testPod("q", 3000, 1024, 9*time.Hour))
 	m.run(4*minute, "f")

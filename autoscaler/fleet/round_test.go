@@ -275,7 +275,7 @@ func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
 	hasty := modelFlavor("hasty", 4, 16, 10_000)
 	hasty.Warning = "machines go with the pods on them"
 	m := newModel(t, alone(nil), []provider.Flavor{hasty})
-	said := events.NewFakeRecorder(100)
+	said := events.NewFakeRecorder(1000)
 	m.r.Events = said
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(5*minute, "f")
@@ -680,7 +680,7 @@ func (m *model) unidentified() {
 func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 	for _, failed := range []string{"", "the cloud says that it failed"} {
 		m := newModel(t, alone(nil), smalls())
-		said := events.NewFakeRecorder(100)
+		said := events.NewFakeRecorder(1000)
 		m.r.Events = said
 		pod := testPod("p", 3000, 1024, time.Hour)
 		pod.Annotations["ends-after"] = "20m"
