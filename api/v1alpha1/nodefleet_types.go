@@ -165,10 +165,10 @@ type NodeFleetSpec struct {
 type FleetDeletionPolicy string
 
 const (
-	// FleetKeep leaves the machines as they are.
-	FleetKeep FleetDeletionPolicy = "Keep"
-	// FleetRelease drains and releases the machines before the fleet is gone.
-	FleetRelease FleetDeletionPolicy = "Release"
+	// FleetDeletionKeep leaves the machines as they are.
+	FleetDeletionKeep FleetDeletionPolicy = "Keep"
+	// FleetDeletionRelease drains and releases the machines before the fleet is gone.
+	FleetDeletionRelease FleetDeletionPolicy = "Release"
 )
 
 // FinalizerReleaseMachines keeps a NodeFleet until its machines have been released.

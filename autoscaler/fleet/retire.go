@@ -14,7 +14,7 @@ import (
 
 // releasesAtEnd reports whether the machines of a fleet are released when it is deleted.
 func releasesAtEnd(fleet *v1alpha1.NodeFleet) bool {
-	return fleet.Spec.DeletionPolicy == v1alpha1.FleetRelease && fleet.Spec.Mode != v1alpha1.FleetObserve
+	return fleet.Spec.DeletionPolicy == v1alpha1.FleetDeletionRelease && fleet.Spec.Mode != v1alpha1.FleetObserve
 }
 
 // retires reports whether a fleet is being deleted and releases its machines first. It buys nothing any more, even if it is

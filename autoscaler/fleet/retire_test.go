@@ -16,7 +16,7 @@ import (
 // releasing returns a fleet whose machines are released when it is deleted.
 func releasing(name string) *v1alpha1.NodeFleet {
 	f := fleetNamed(name)
-	f.Spec.DeletionPolicy = v1alpha1.FleetRelease
+	f.Spec.DeletionPolicy = v1alpha1.FleetDeletionRelease
 	return f
 }
 
@@ -54,7 +54,7 @@ func TestADeletedFleetKeepsOrReleasesItsMachines(t *testing.T) {
 		want   string
 	}{
 		"Release": {func(*v1alpha1.NodeFleet) {}, released},
-		"Keep":    {func(f *v1alpha1.NodeFleet) { f.Spec.DeletionPolicy = v1alpha1.FleetKeep }, kept},
+		"Keep":    {func(f *v1alpha1.NodeFleet) { f.Spec.DeletionPolicy = v1alpha1.FleetDeletionKeep }, kept},
 		"unset":   {func(f *v1alpha1.NodeFleet) { f.Spec.DeletionPolicy = "" }, kept},
 		"Observe": {func(f *v1alpha1.NodeFleet) { f.Spec.Mode = v1alpha1.FleetObserve }, kept},
 	} {
@@ -88,7 +88,7 @@ func TestADeletedFleetWaitsForPodsThatDoNotLeave(t *testing.T) {
 		},
 		"the policy is Keep": func(m *model) {
 			f := m.fleet("f")
-			f.Spec.DeletionPolicy = v1alpha1.FleetKeep
+			f.Spec.DeletionPolicy = v1alpha1.FleetDeletionKeep
 			m.must(m.client.Update(m.t.Context(), f))
 		},
 	} {

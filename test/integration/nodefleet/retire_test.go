@@ -47,7 +47,7 @@ func TestADeletedFleetReleasesItsMachines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "retire")
 	b.flavor("a", "2", "4Gi", "0.10", func(s *spec) { s.Min = 1 })
-	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetRelease })
+	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetDeletionRelease })
 	b.autoscale()
 	set := b.movable("web", "1900m", "1Gi")
 	b.pods("bare", 1, "1900m", "1Gi")
@@ -77,7 +77,7 @@ func TestADeletedFleetKeepsItsMachinesByDefault(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "keepmachines")
 	b.flavor("a", "2", "4Gi", "0.10")
-	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetRelease })
+	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetDeletionRelease })
 	b.autoscale()
 	b.pods("bare", 1, "1900m", "1Gi")
 	b.Runs(1)
@@ -91,7 +91,7 @@ func TestADeletedFleetKeepsItsMachinesByDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, v1alpha1.FleetReasonReleasing)
-	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetKeep })
+	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetDeletionKeep })
 	b.leaves("all")
 	if got := b.replicas(); got["a"] != 1 {
 		t.Errorf("replicas are %v, want that of the pod", got)

@@ -82,7 +82,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		}
 		return ""
 	})
-	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetRelease })
+	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.DeletionPolicy = v1alpha1.FleetDeletionRelease })
 	b.retires("all")
 	written, forbade := requests.Read()
 	if len(forbade) > 0 {
