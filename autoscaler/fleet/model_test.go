@@ -625,7 +625,7 @@ func evictingScenarios() []scenario {
 				m.run(5*minute, "f")
 				m.retire("f")
 			},
-			`0 pods run, 2 wait, 0 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned`, ``,
+			`0 pods run, 0 wait, 0 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"two fleets buy once for the same pods", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{large, small}, map[string]string{"large": "g", "small": "f"},

@@ -38,7 +38,7 @@ func TestPodsAreToldWhatTheyWaitForOrWhyNothingIsBought(t *testing.T) {
 	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetService }), smalls())
 	recorder := &podRecorder{}
 	m.r.Events = recorder
-	m.add(testPod("fits", 3000, 1024, 0), testPod("large", 9000, 1024, 0), prioritized(-11, testPod("cheap", 3000, 1024, 0)), testPod("job", 3000, 1024, time.Hour))
+	m.add(testPod("fits", 3000, 1024, 0), testPod("large", 9000, 1024, 0), prioritized(-11, testPod("cheap", 5000, 1024, 0)), testPod("job", 5000, 1024, time.Hour))
 	m.run(5*minute, "f")
 	large := ""
 	for _, text := range recorder.texts {

@@ -52,7 +52,7 @@ func TestAnExpendablePodKeepsNoMachine(t *testing.T) {
 		before func(what string) error
 		want   string
 	}{
-		"evicted": {nil, `0 pods run, 1 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned`},
+		"evicted": {nil, `0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned`},
 		"evictions are refused": {refuseEvictions,
 			`0 pods run, 0 wait, 1 have ended, lost ["low"]; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned`},
 	} {

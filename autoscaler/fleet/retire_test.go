@@ -47,7 +47,7 @@ func restarting(name string, cpu int64) *corev1.Pod {
 
 // TestADeletedFleetKeepsOrReleasesItsMachines has a machine with a pod that may be evicted.
 func TestADeletedFleetKeepsOrReleasesItsMachines(t *testing.T) {
-	const released = "0 pods run, 1 wait, 0 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned"
+	const released = "0 pods run, 0 wait, 0 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned"
 	const kept = "1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned"
 	for name, tc := range map[string]struct {
 		change func(f *v1alpha1.NodeFleet)

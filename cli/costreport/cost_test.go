@@ -194,6 +194,13 @@ func pod(hours float64, id, namespace string, cores, memory int64) trace.Row {
 	return trace.Row{Time: at(hours), Event: trace.EventPod, ID: id, Namespace: namespace, Name: id, MilliCPU: 1000 * cores, MemoryBytes: memory * gib}
 }
 
+// priced returns a price of the user.
+func priced(name string, micros int64) catalogue.Price {
+	var p catalogue.Price
+	p.Name, p.MicroDollarsPerHour = name, micros
+	return p
+}
+
 func TestTheCostOfARecordingIsThatOfItsNodes(t *testing.T) {
 	daemon := pod(0, "d", "kube-system", 1, 0)
 	daemon.Event, daemon.Node = trace.EventDaemon, "a"
@@ -223,7 +230,7 @@ func TestTheCostOfARecordingIsThatOfItsNodes(t *testing.T) {
 		{"a pod that never starts", []trace.Row{machine(0, "a", 1_000_000), pod(0, "p", "shop", 5, 10), event(2, trace.EventEnd, "p", "")}, []string{"idle 4.00", "total 4.00"}},
 		{"a price of the user", []trace.Row{machine(0, "own", -1), machine(0, "a", 1_000_000)}, []string{"idle 12.00", "total 12.00"}},
 	} {
-		r := OfRecording(recorded(tc.rows...), []catalogue.Price{{Flavor: catalogue.Flavor{Name: "flavor-own", MicroDollarsPerHour: 2_000_000}}, {Flavor: catalogue.Flavor{Name: "flavor-a", MicroDollarsPerHour: 9}}})
+		r := OfRecording(recorded(tc.rows...), []catalogue.Price{priced("flavor-own", 2_000_000), priced("flavor-a", 9)})
 		if diff := cmp.Diff(tc.want, told(r)); diff != "" || len(r.Unpriced)+len(r.Notes) > 0 {
 			t.Errorf("%s: %v %v (-want +got):\n%s", tc.name, r.Unpriced, r.Notes, diff)
 		}

@@ -28,14 +28,14 @@ const mostUnpriced = 5
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s by %s: $%s for %s and %s\n", r.what(), r.By, r.Total.text(), plural.Count(r.Nodes, "node"), plural.Count(r.Pods, "pod"))
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	head, cells := "$", func(c *Cost) string { return c.text() }
 	if r.Total.PerHour != nil {
 		head, cells = "$/HOUR\t$/MONTH", func(c *Cost) string { return dollars.Format(int64(*c.PerHour)) + "\t" + cents(*c.PerMonth) }
 	}
-	fmt.Fprintf(t, "\n%s\tSHARE\tPODS\t  %s\n", head, strings.ToUpper(strings.TrimPrefix(r.By, labelPrefix)))
+	fmt.Fprintf(t, "\n%s\tPODS\t%s\tSHARE\n", strings.ToUpper(strings.TrimPrefix(r.By, labelPrefix)), head)
 	line := func(c *Cost, pods, name string) {
-		fmt.Fprintf(t, "%s\t%.1f %%\t%s\t  %s\n", cells(c), 100*c.Share, pods, printable(name))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\n", printable(name), pods, cells(c), 100*c.Share)
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
