@@ -62,7 +62,7 @@ func (r *round) act(ctx context.Context, d *decision, p provider.Provider) error
 		r.recordDecision(d, intent)
 	}
 	if !r.mayAct() {
-		r.told.suspend(r.fleet.Name)
+		r.reported.suspend(r.fleet.Name)
 		x.uncordon(ctx)
 		return nil
 	}

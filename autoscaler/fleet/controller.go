@@ -75,7 +75,7 @@ type Reconciler struct {
 	daemons  world.DaemonSizes
 	facts    world.Facts
 	arrivals arrivals
-	told     told
+	reported reported
 	deciding sync.Mutex // held from reading the other fleets until the orders are known to them
 
 	mu     sync.Mutex // protects the maps below
@@ -261,7 +261,7 @@ func (r *Reconciler) forget(name string, p *pace) {
 	forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told.forget(name)
+	r.reported.forget(name)
 	delete(r.memory, p.fleet)
 	delete(r.known, p.fleet)
 	delete(r.pace, name)

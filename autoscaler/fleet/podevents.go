@@ -17,31 +17,31 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// told is what all fleets have told users about pods. It is safe for concurrent use.
-type told struct {
+// reported is what all fleets have reported about pods. It is safe for concurrent use.
+type reported struct {
 	mu   sync.Mutex
 	book podevent.Book
 }
 
-func (t *told) suspend(fleet string) {
+func (t *reported) suspend(fleet string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.book.Suspend(fleet)
 }
 
-func (t *told) forget(fleet string) {
+func (t *reported) forget(fleet string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.book.Forget(fleet)
 }
 
-func (t *told) idle(fleet string) bool {
+func (t *reported) idle(fleet string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.book.Idle(fleet)
 }
 
-func (t *told) add(r *podevent.Round, now time.Time) []podevent.Event {
+func (t *reported) add(r *podevent.Round, now time.Time) []podevent.Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.book.Add(r, now)
@@ -61,7 +61,7 @@ func otherBuyers(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) (names 
 // buys one.
 func (x *execution) recordPods() {
 	round := podevent.Round{Fleet: x.fleet.Name, Beside: x.beside, Waits: x.waits(), Refused: x.refused()}
-	if len(round.Waits)+len(round.Refused) == 0 && x.told.idle(x.fleet.Name) {
+	if len(round.Waits)+len(round.Refused) == 0 && x.reported.idle(x.fleet.Name) {
 		return
 	}
 	pods := map[string]*corev1.Pod{}
@@ -72,7 +72,7 @@ func (x *execution) recordPods() {
 			pods[name], round.Pods[name] = pod, pod.UID
 		}
 	}
-	for _, e := range x.told.add(&round, x.now) {
+	for _, e := range x.reported.add(&round, x.now) {
 		x.Events.Eventf(pods[e.Pod], x.fleet, corev1.EventTypeNormal, e.Reason, e.Action, "%s", clip.Bytes(e.Message, conditions.MaxMessage))
 	}
 }

@@ -66,7 +66,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.again = settling
 		return nil
 	case errors.As(err, &w):
-		r.told.suspend(r.fleet.Name)
+		r.reported.suspend(r.fleet.Name)
 		r.report.Condition(v1alpha1.FleetReady, false, w.reason, w.message)
 		r.report.Event(corev1.EventTypeWarning, w.reason, v1alpha1.ActionWait, w.message)
 		return nil

@@ -19,6 +19,7 @@ func clusterCommands(t *testing.T) map[string][][]string {
 	return map[string][][]string{
 		"adopt":     {{"adopt", "nodepool/x"}, {"adopt", "nodepools"}, {"adopt", "machinedeployments"}},
 		"audit":     {{"audit"}},
+		"cost":      {{"report", "cost"}},
 		"dashboard": {{"dashboard"}},
 		"explain":   {{"explain", "pod", "x"}, {"explain", "pods"}, {"explain", "node", "x"}, {"explain", "nodefleet", "x"}, {"explain", "consolidation"}},
 		"migrate":   {{"migrate", "x"}},
