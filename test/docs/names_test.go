@@ -203,7 +203,7 @@ var foreign = strings.Fields(`
 	horizontal-pod-autoscaler-sync-period horizontal-pod-autoscaler-tolerance node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file v
 	create-namespace kube-context set take-ownership values wait
 	clusterrole serviceaccount
-	expander scale-down-utilization-threshold scale-down-unneeded-time max-node-provision-time max-nodes-total cores-total memory-total batch-idle-duration batch-max-duration
+	expander scale-down-utilization-threshold scale-down-unneeded-time max-node-provision-time max-nodes-total cores-total memory-total enforce-node-group-min-size expendable-pods-priority-cutoff batch-idle-duration batch-max-duration
 	address armor check data-urlencode detach-sign flag idle-timeout ignore-missing monitor no-install-recommends password role single-shot ssl tags ttl verify
 `)
 

@@ -190,7 +190,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
-			"patch machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
+			"patch machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "patch nodefleets", "update nodefleets/status",
 			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status", "update workerpools/status",
 		}, leads...),
 		"../../manifests/adapter/server/rbac.yaml": {"patch apiservices", "patch configmaps", "update secrets"},

@@ -19,6 +19,7 @@ var phrases = map[string][]string{
 	"scale MachineDeployments":       {"patch machinedeployments.cluster.x-k8s.io/scale"},
 	"mark Machines":                  {"patch machines.cluster.x-k8s.io"},
 	"patch Nodes":                    {"patch nodes"},
+	"patch NodeFleets":               {"patch nodefleets.supercargo.dev"},
 	"delete Nodes":                   {"delete nodes"},
 	"evict pods":                     {"create pods/eviction"},
 	"create Migrations":              {"create migrations.supercargo.dev"},

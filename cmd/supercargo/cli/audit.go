@@ -93,7 +93,7 @@ command reads.`,
 	f := cmd.Flags()
 	flags.cluster.AddTo(cmd, false)
 	command.AddInput(cmd, &flags.from, "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)", "from")
-	flags.pricingFlags.add(cmd)
+	flags.addPricing(cmd)
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringSliceVar(&flags.archs, "arch", nil, "CPU `architectures` for which all images exist, such as arm64, besides those on which they were seen running")
 	f.StringVar(&flags.byLabel, "by-label", "", "`key` of a pod label by whose values the bill is divided, besides by namespace")
@@ -190,7 +190,7 @@ type pricingFlags struct {
 }
 
 // add adds the flags.
-func (f *pricingFlags) add(cmd *cobra.Command) {
+func (f *pricingFlags) addPricing(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	command.AddPrices(flags, &f.prices)
 	flags.StringVar(&f.region, "region", "", "use the list prices of this `region` for all nodes: "+strings.Join(auditor.Regions(), ", ")+" (default: the region of each node, or one on the same side of the Atlantic)")

@@ -150,7 +150,7 @@ pods.`,
 	flags.cluster.AddTo(cmd, false)
 	command.AddInput(cmd, &flags.file, "`file` with the output of kubectl get -o yaml or -o json, or of supercargo record; - for standard input (default: the cluster itself)", "")
 	cmd.Flags().StringVar(&flags.by, "by", "namespace", "what to divide the cost by: namespace, or label=KEY for the values of a pod `label`")
-	flags.pricingFlags.add(cmd)
+	flags.addPricing(cmd)
 	command.AddOutput(cmd, &flags.output, command.TableJSONOrCSV, "")
 	command.Words{"namespace"}.Complete(cmd, "by")
 	return cmd
