@@ -2,6 +2,7 @@ package nodeclaims
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,16 +92,20 @@ func TestWhereverKarpenterIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) 
 func (b *bench) lacks(condition string) string {
 	for _, c := range b.nodeClaims() {
 		all, _, _ := unstructured.NestedSlice(c.Object, "status", "conditions")
-		if condition == "" && len(all) > 0 {
+		if condition == "" && len(all) > 0 || isTrue(&c, condition) {
 			return ""
-		}
-		for _, has := range all {
-			if has := has.(map[string]any); has["type"] == condition && has["status"] == "True" {
-				return ""
-			}
 		}
 	}
 	return "it is not"
+}
+
+// isTrue reports whether a condition of a NodeClaim is true.
+func isTrue(c *unstructured.Unstructured, condition string) bool {
+	all, _, _ := unstructured.NestedSlice(c.Object, "status", "conditions")
+	return slices.ContainsFunc(all, func(has any) bool {
+		fields, _ := has.(map[string]any)
+		return fields["type"] == condition && fields["status"] == "True"
+	})
 }
 
 // removeClass deletes the NodeClass.

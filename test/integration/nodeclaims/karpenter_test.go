@@ -211,6 +211,12 @@ func (b *bench) deleteClaim(c *unstructured.Unstructured) {
 // function that returns the names of all that have existed, ordered.
 func (b *bench) claimsEver(label ...string) func() []string {
 	b.Helper()
+	return b.claimsEverThat(func(*unstructured.Unstructured) bool { return true }, label...)
+}
+
+// claimsEverThat is claimsEver of the NodeClaims that have fulfilled a condition at some time.
+func (b *bench) claimsEverThat(is func(*unstructured.Unstructured) bool, label ...string) func() []string {
+	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"})
 	w, err := b.Watch(b.Context(), list, client.MatchingLabels{append(label, v1alpha1.LabelFleet)[0]: b.Space})
@@ -221,7 +227,7 @@ func (b *bench) claimsEver(label ...string) func() []string {
 	names := map[string]bool{}
 	go func() {
 		for e := range w.ResultChan() {
-			if c, ok := e.Object.(*unstructured.Unstructured); ok {
+			if c, ok := e.Object.(*unstructured.Unstructured); ok && is(c) {
 				mu.Lock()
 				names[c.GetName()] = true
 				mu.Unlock()

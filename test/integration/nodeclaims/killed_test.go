@@ -33,6 +33,7 @@ func TestWhereverKarpenterIsKilledAmongItsWritesNothingIsBoughtTwiceOrForgotten(
 		b.class("0s")
 		b.prices("small,2,4,0.10", "dear,2,4,0.11")
 		ever := b.claimsEver()
+		registered := b.claimsEverThat(func(c *unstructured.Unstructured) bool { return isTrue(c, "Registered") })
 		b.fleet(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.JoinTimeout = seconds(20) })
 		b.autoscale()
 		b.karpenterAgainAfter(c)
@@ -51,6 +52,9 @@ func TestWhereverKarpenterIsKilledAmongItsWritesNothingIsBoughtTwiceOrForgotten(
 			b.HasEvent("NodeFleet", b.Space, v1alpha1.FleetReasonMachineAbandoned, "")
 		case len(names) != 1:
 			t.Errorf("NodeClaims %q were created, want one", names)
+		}
+		if names := registered(); len(names) != 1 {
+			t.Errorf("NodeClaims %q became machines, want one", names)
 		}
 	})
 	if n < 10 || n > 60 {
