@@ -27,9 +27,9 @@ var floors = []floor{
 	{"energy", [][]string{{"nodemeter", "profiler"}, {"powerquery", "probe"}, {"score", "bill", "tarifffile"}, {"meterapi", "profile", "tariff"}, {"."}, {"regress"}},
 		"programs measure; below them queries and probes; below these what a joule costs and a machine is expected to draw; " +
 			"the model of a machine knows none of them"},
-	{"internal", [][]string{{"drain"}, {"world"}, {"surroundings"}, {"movable", "platform"}, {"input"}, {"cluster"}, {"budget", "jobs", "packing", "runtimes"}, {"heap", "text"}},
+	{"internal", [][]string{{"drain"}, {"world"}, {"surroundings"}, {"movable", "platform"}, {"input"}, {"cluster"}, {"budget", "jobs", "packing", "runtimes", "sizing"}, {"heap", "text"}},
 		"observing a cluster needs to know what a pod may do; that needs what a cluster is; that needs only numbers"},
-	{"lab", [][]string{{"."}, {"demo", "comparison"}, {"playground", "policy", "replay", "replicas", "workers"}, {"baseline", "definition", "compressed", "report"}, {"sim"}, {"scenario", "bound", "outcome", "fit"}},
+	{"lab", [][]string{{"."}, {"demo", "comparison"}, {"playground", "policy", "replay", "replicas", "rightsize", "workers"}, {"baseline", "definition", "compressed", "report"}, {"sim"}, {"scenario", "bound", "outcome", "fit"}},
 		"demonstrations compare policies; policies run in the simulator; the simulator reads scenarios and writes outcomes"},
 	{"plugins", [][]string{{"."}, {"bestfit", "checkpointstaging", "energyperformance", "nodeclass", "packingsort", "timebin"}, {"internal", "learning", "narrowing"}},
 		"the registry knows each plugin; plugins are independent, since profiles enable them one by one"},

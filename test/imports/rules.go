@@ -58,6 +58,7 @@ var pure = []string{
 	"internal/movable/capability",
 	"internal/packing",
 	"internal/runtimes",
+	"internal/sizing",
 	"internal/text/clip",
 	"internal/text/contentpolicy",
 	"internal/text/dollars",

@@ -38,7 +38,7 @@ func NewRootCommand(program string) *cobra.Command {
   supercargo simulate -f scenario.yaml --report report.html`,
 	})
 	command.AddGroup(root, "plan", "Plan and simulate:",
-		newFitCommand(), newReplicasCommand(), newSimulateCommand(), newWorkersCommand())
+		newFitCommand(), newReplicasCommand(), newRightsizeCommand(), newSimulateCommand(), newWorkersCommand())
 	command.AddGroup(root, "laboratory", "Laboratory:",
 		newDemoCommand(), newPlaygroundCommand())
 	root.AddCommand(command.NewVersionCommand())

@@ -181,6 +181,7 @@ func TestEachFlagOfTheContractIsTaken(t *testing.T) {
 		"playground": "nodes dir kubeconfig workload",
 		"record":     "for prometheus since o",
 		"replicas":   "trace law slo interval mu-b mu-c alpha pod-start min max warmup samples o",
+		"rightsize":  "use entities flavors train-until risk-cpu risk-memory o",
 		"simulate":   "f policy seed o report deterministic placements",
 		"workers":    "tasks init-time start-workers max-workers worker law o",
 	} {

@@ -21,6 +21,7 @@ var laboratoryCommands = map[string]string{
 	"fit":        "Fit models to measurements",
 	"playground": "Run a real control plane on this machine, with nodes simulated by kwok",
 	"replicas":   "Simulate a service and a law that sets its replicas, on a trace of arrival rates",
+	"rightsize":  "Replay measured use over machines whose pods request what they use, at a stated risk",
 	"simulate":   "Simulate a workload under several policies, and compare their bills",
 	"workers":    "Simulate a workflow on a pool of workers that a law scales",
 }

@@ -53,7 +53,7 @@ func newRootCommand(program string) *cobra.Command {
 	command.AddGroup(root, "cluster", "Cluster:",
 		newAdoptCommand(), newAuditCommand(), newDashboardCommand(), newExplainCommand(), newMigrateCommand(), newPauseCommand(), newRecordCommand(), newReportCommand(), newResumeCommand())
 	command.AddGroup(root, "plan", "Plan and simulate:",
-		laboratory(program, "fit"), newPlanCommand(), laboratory(program, "replicas"), laboratory(program, "simulate"), laboratory(program, "workers"))
+		laboratory(program, "fit"), newPlanCommand(), laboratory(program, "replicas"), laboratory(program, "rightsize"), laboratory(program, "simulate"), laboratory(program, "workers"))
 	command.AddGroup(root, "laboratory", "Laboratory:",
 		laboratory(program, "demo"), laboratory(program, "playground"))
 	root.AddCommand(command.NewVersionCommand())
