@@ -39,4 +39,6 @@ func (c *Correction) Observe(overloaded, machines int, stated float64) {
 }
 
 // Risk returns the risk to plan for.
-func (c *Correction) Risk(stated float64) float64 { return max(least, target*stated*math.Exp(-c.lambda)) }
+func (c *Correction) Risk(stated float64) float64 {
+	return max(least, target*stated*math.Exp(-c.lambda))
+}

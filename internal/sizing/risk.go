@@ -1,6 +1,9 @@
 package sizing
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // halfLife is after how many hours an hour counts half in the expectation of the next ones.
 const halfLife = 72
@@ -13,39 +16,47 @@ const grain = 0.002
 // day, is in the means.
 type sums struct {
 	mean, variance, weight [Hours]float64
+	most                   float64 // the set never uses more
 	containers             int
 }
 
 func newSums(profiles []*Profile) *sums {
 	s := &sums{containers: len(profiles)}
 	for _, p := range profiles {
+		s.most += p.Most
 		for h := range Hours {
 			s.mean[h] += p.Mean[h]
 			s.variance[h] += p.Variance[h]
 		}
 	}
-	total, largest := 0.0, 0.0
+	total := 0.0
 	for h := range Hours {
 		s.weight[h] = math.Exp2(-float64(h) / halfLife)
 		total += s.weight[h]
-		largest = max(largest, s.mean[h])
 	}
+	floor := s.floor()
 	for h := range Hours {
 		s.weight[h] /= total
-		s.variance[h] += s.floor(largest)
+		s.variance[h] += floor
 	}
 	return s
 }
 
-// floor is the least variance of a sum whose largest mean is given.
-func (s *sums) floor(largest float64) float64 {
+// floor is the least variance of the sum.
+func (s *sums) floor() float64 {
+	largest := slices.Max(s.mean[:])
 	return max(grain*grain*largest*largest, math.SmallestNonzeroFloat32)
 }
 
 // overload returns the expected share of the time in which the set uses more than an amount:
 //
-//	Σ_h w_h · Φ((M_h - amount) / σ_h)
+//	Σ_h w_h · Φ((M_h - amount) / σ_h),
+//
+// and 0 if the set never uses more.
 func (s *sums) overload(amount float64) float64 {
+	if amount >= s.most {
+		return 0
+	}
 	share := 0.0
 	for h := range Hours {
 		share += s.weight[h] * exceeds((amount-s.mean[h])/math.Sqrt(s.variance[h]))
@@ -58,13 +69,11 @@ func exceeds(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
 // quantile returns the least amount whose overload is at most the risk.
 func (s *sums) quantile(risk float64) float64 {
-	low, high := math.Inf(1), 0.0
+	low, high := 0.0, 0.0
 	for h := range Hours {
-		deviation := math.Sqrt(s.variance[h])
-		low = min(low, s.mean[h]-far*deviation)
-		high = max(high, s.mean[h]+far*deviation)
+		high = max(high, s.mean[h]+far*math.Sqrt(s.variance[h]))
 	}
-	low = max(0, low)
+	high = min(high, s.most)
 	for range 48 {
 		if middle := (low + high) / 2; s.overload(middle) > risk {
 			low = middle
@@ -103,8 +112,9 @@ func Required(profiles []*Profile, risk float64) float64 {
 //	r_i = E[u_i | Σ_j u_j = Q] = Σ_h ω_h · (m_ih + v_ih/V_h · (Q - M_h)),
 //
 // where ω_h is the share of hour h in the density of the sum at Q. These are the Euler contributions to a quantile
-// (Tasche, Risk contributions and performance measurement, 1999), and they add up to Q. A container gets its overall
-// mean at least, so that one that rests when others work does not seem to need nothing; the sum may then be greater.
+// (Tasche, Risk contributions and performance measurement, 1999), and they add up to Q. Two bounds are put on them: at
+// least a container's overall mean, so that one that rests when others work does not seem to need nothing; and at most
+// what it is expected ever to use. What the second takes from some is added to the others, so that the sum is Q or more.
 // Cost: O(n · [Hours]).
 func Shares(profiles []*Profile, risk float64) (required float64, shares []float64) {
 	shares = make([]float64, len(profiles))
@@ -114,18 +124,22 @@ func Shares(profiles []*Profile, risk float64) (required float64, shares []float
 	s := newSums(profiles)
 	required = s.quantile(risk)
 	density := s.density(required)
-	largest := 0.0
-	for h := range Hours {
-		largest = max(largest, s.mean[h])
-	}
-	own := s.floor(largest) / float64(s.containers)
+	own := s.floor() / float64(s.containers)
+	room, sum := 0.0, 0.0
 	for i, p := range profiles {
 		for h, part := range density {
 			if part > 0 {
 				shares[i] += part * (p.Mean[h] + (p.Variance[h]+own)/s.variance[h]*(required-s.mean[h]))
 			}
 		}
-		shares[i] = max(shares[i], p.Overall)
+		shares[i] = min(max(shares[i], p.Overall), p.Most)
+		sum += shares[i]
+		room += p.Most - shares[i]
+	}
+	if missing := required - sum; missing > 0 && room > 0 {
+		for i, p := range profiles {
+			shares[i] += min(1, missing/room) * (p.Most - shares[i])
+		}
 	}
 	return required, shares
 }

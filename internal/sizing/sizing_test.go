@@ -119,7 +119,7 @@ func TestWhatIsOlderThanAWeekIsForgotten(t *testing.T) {
 	for h := range 2 * Hours {
 		u.Add(time.Duration(h)*time.Hour, map[bool]float64{true: 100, false: 1}[h < Hours])
 	}
-	if p := u.Profile((2*Hours - 1) * time.Hour); p.Overall != 1 || u.Known() != Hours {
+	if p := u.Profile((2*Hours - 1) * time.Hour); !near(p.Overall, 1, 1e-9) || u.Known() != Hours {
 		t.Errorf("mean %v of %d hours, want 1 of %d", p.Overall, u.Known(), Hours)
 	}
 	u.Add(5*Hours*time.Hour, 8) // three weeks later
@@ -142,7 +142,7 @@ func TestTheQuantileOfANormalSumIsThatOfTheTextbook(t *testing.T) {
 }
 
 func flat(mean, variance float64) *Profile {
-	p := &Profile{Overall: mean}
+	p := &Profile{Overall: mean, Most: math.Inf(1)}
 	for h := range Hours {
 		p.Mean[h], p.Variance[h] = mean, variance
 	}
@@ -168,7 +168,10 @@ func TestSharesAddUpToWhatIsRequired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		profiles := make([]*Profile, rapid.IntRange(1, 8).Draw(t, "containers"))
 		for i := range profiles {
-			p := &Profile{}
+			p := &Profile{Most: math.Inf(1)}
+			if rapid.Bool().Draw(t, "has a maximum") {
+				p.Most = rapid.Float64Range(100, 200).Draw(t, "most")
+			}
 			for h := range Hours {
 				p.Mean[h] = rapid.Float64Range(0, 100).Draw(t, "mean")
 				p.Variance[h] = rapid.Float64Range(0, 400).Draw(t, "variance")
@@ -178,17 +181,18 @@ func TestSharesAddUpToWhatIsRequired(t *testing.T) {
 		}
 		risk := rapid.Float64Range(0.0005, 0.2).Draw(t, "risk")
 		required, shares := Shares(profiles, risk)
-		sum := 0.0
+		sum, most := 0.0, 0.0
 		for i, s := range shares {
 			sum += s
-			if s < profiles[i].Overall {
-				t.Errorf("container %d gets %v, less than its mean %v", i, s, profiles[i].Overall)
+			most += profiles[i].Most
+			if p := profiles[i]; s < p.Overall || s > p.Most {
+				t.Errorf("container %d gets %v, want at least its mean %v and at most %v", i, s, p.Overall, p.Most)
 			}
 		}
 		if sum < required*(1-1e-6) {
 			t.Errorf("shares add up to %v, less than the required %v", sum, required)
 		}
-		if got := Overload(profiles, required); !near(got, risk, 0.01) {
+		if got := Overload(profiles, required); !near(got, risk, 0.01) && required < most {
 			t.Errorf("the required amount is exceeded with probability %v, want %v", got, risk)
 		}
 	})

@@ -33,10 +33,11 @@ type Use struct {
 	changes int
 }
 
-// hour holds the samples of one hour: their number, mean, and sum of squared differences from it.
+// hour holds the samples of one hour: their number, mean, sum of squared differences from it, and maximum.
 type hour struct {
 	samples       float32
 	mean, squares float32
+	peak          float32
 }
 
 // NewUse returns the use of a container of which nothing is known except its request.
@@ -57,6 +58,7 @@ func (u *Use) Add(at time.Duration, amount float64) {
 	difference := amount - float64(h.mean)
 	h.mean += float32(difference / float64(h.samples))
 	h.squares += float32(difference * (amount - float64(h.mean)))
+	h.peak = max(h.peak, float32(amount))
 	u.follow(amount)
 }
 
@@ -90,6 +92,9 @@ type Profile struct {
 	Mean, Variance [Hours]float64
 	// Overall is the mean of Mean.
 	Overall float64
+	// Most is the most that the container is expected ever to use: what it requested before anything was known of it,
+	// or its peak in the last week if that is more.
+	Most float64
 }
 
 // youth is how many hours a container is known before its request is forgotten.
@@ -102,6 +107,7 @@ func (u *Use) Profile(now time.Duration) *Profile {
 	p := &Profile{}
 	number := int64(now / time.Hour)
 	of := u.averages(number)
+	p.Most = max(u.request, of.peak)
 	for age := range Hours {
 		p.Mean[age], p.Variance[age] = u.expected(number-int64(age), of)
 		p.Overall += p.Mean[age] / Hours
@@ -113,6 +119,7 @@ func (u *Use) Profile(now time.Duration) *Profile {
 type averages struct {
 	known           int
 	mean, variance  float64
+	peak            float64
 	daily           [24]float64
 	variances, days [24]float64
 }
@@ -128,6 +135,7 @@ func (u *Use) averages(number int64) *averages {
 		mean, variance := float64(h.mean), h.variance()
 		of := hourOfDay(number - age)
 		a.known++
+		a.peak = max(a.peak, float64(h.peak))
 		a.mean += mean
 		a.variance += variance
 		squares += mean * mean

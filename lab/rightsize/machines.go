@@ -60,8 +60,8 @@ func (c *cluster) free(m *machine) packing.Size {
 }
 
 // settle places entities that have no machine: on those that have room, else on new ones, by the planner of the
-// NodeFleet. not are machines that take none.
-func (c *cluster) settle(homeless []int, effort int, not ...*machine) error {
+// NodeFleet. except reports which machines take none.
+func (c *cluster) settle(homeless []int, effort int, except func(*machine) bool) error {
 	if len(homeless) == 0 {
 		return nil
 	}

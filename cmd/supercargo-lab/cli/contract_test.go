@@ -54,6 +54,17 @@ const (
 		meanResponseSeconds   amount
 		maxUtilizationPercent amount
 		laws[].law            string`
+	rightsizeFields = `
+		stated.cpu                    share
+		stated.memory                 share
+		policies[].name               string
+		policies[].machines           amount
+		policies[].dollarsPerHour     amount
+		policies[].overload.cpu       share
+		policies[].overload.memory    share
+		policies[].overloadedMachines count
+		policies[].resizes            count
+		policies[].moves              count`
 	workersFields = `
 		makespanSeconds     amount
 		wasteCoreSeconds    amount
@@ -99,6 +110,10 @@ func TestTheJSONOfEachCommandIsThatOfItsContract(t *testing.T) {
 		{
 			Name: "replicas", Args: []string{"replicas", "--trace", hour, "--law", "proportional", "--slo", "150ms", "--mu-b", "10", "--mu-c", "0", "--min", "6", "--max", "6", "--interval", "250s"},
 			Fields: replicasFields, Values: map[string]any{"maxReplicas": 6.0, "scalingActions": 0.0, "overloadSeconds": 0.0, "horizonSeconds": 3600.0, "sloSeconds": 0.15, "intervalSeconds": 250.0},
+		},
+		{
+			Name: "rightsize", Args: rightsizeInput(t, nil),
+			Fields: rightsizeFields, Values: map[string]any{"stated.cpu": 0.01, "stated.memory": 0.001},
 		},
 		{
 			Name: "fit power", Stdin: commandtest.MachineCSV(80), Args: []string{"fit", "power", "-f", "-", "--machine-type", "m"},
