@@ -3,15 +3,17 @@ package sizing
 import "math"
 
 // Correction adapts the risk that is planned for, so that the realised share of overloaded intervals keeps to the stated
-// one although use changes: adaptive conformal inference (Gibbs and Candès, Adaptive conformal inference under
-// distribution shift, 2021), on the logarithm of the risk. The zero value plans for half the stated risk.
+// one although use changes, and although moves prevent overloads that requests alone would not: adaptive conformal
+// inference (Gibbs and Candès, Adaptive conformal inference under distribution shift, 2021), on the logarithm of the
+// risk. The zero value plans for half the stated risk.
 //
-// With λ of 0 at first, never below 0, a step of η for each interval and a realised share e_t in interval t,
+// With λ of 0 at first, a step of η for each interval and a realised share e_t in interval t,
 //
-//	λ_{t+1} = max(0, λ_t + η · (e_t / target - 1)),
+//	risk_t = target · exp(-λ_t), λ_{t+1} = λ_t + η · (e_t / target - 1),
 //
-// so that λ_{T} is at least the sum of its T steps. If no machine is overloaded while λ is at least some safe value,
-// λ never exceeds it by more than one step, and the mean of e_t is at most
+// where λ stops falling when the risk is a tenth, so that λ_T is at least the sum of its T steps. If no machine is
+// overloaded while λ is at least some safe value, λ never exceeds it by more than one step, and the mean of e_t is at
+// most
 //
 //	target · (1 + safe / (η·T)) + 1 / T,
 //
@@ -25,8 +27,8 @@ const (
 	step = 1.0 / 144
 	// target is the share of the stated risk that is aimed for.
 	target = 0.5
-	// least is the least risk that is planned for.
-	least = 1e-12
+	// least and most bound the risk that is planned for; a stated risk above most is not exceeded.
+	least, most = 1e-12, 0.1
 )
 
 // Observe counts one interval in which some of the machines were overloaded. Without machines it counts nothing.
@@ -34,8 +36,8 @@ func (c *Correction) Observe(overloaded, machines int, stated float64) {
 	if machines <= 0 || !(stated > 0) {
 		return
 	}
-	realised := float64(overloaded) / float64(machines)
-	c.lambda = max(0, c.lambda+step*(realised/(target*stated)-1))
+	realised, aim := float64(overloaded)/float64(machines), target*stated
+	c.lambda = max(-math.Log(max(most, aim)/aim), c.lambda+step*(realised/aim-1))
 }
 
 // Risk returns the risk to plan for.

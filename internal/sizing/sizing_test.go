@@ -76,7 +76,7 @@ func TestAnHourWithoutSamplesIsLikeTheSameHourOfOtherDays(t *testing.T) {
 	}
 }
 
-// TestAYoungContainerMayStillUseItsRequest: in half a day nothing shrinks to what was seen in it.
+// TestAYoungContainerMayStillUseItsRequest: in its first hours nothing shrinks to what was seen in them.
 func TestAYoungContainerMayStillUseItsRequest(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -84,9 +84,9 @@ func TestAYoungContainerMayStillUseItsRequest(t *testing.T) {
 		want  float64
 	}{
 		{"unknown", 0, 10},
-		{"known for six hours", 6, 2 + 0.75*8},
-		{"known for eighteen hours", 18, 2 + 0.25*8},
-		{"known for a day", 24, 2},
+		{"known for two hours", 2, 2 + 4.0/6*8},
+		{"known for five hours", 5, 2 + 1.0/6*8},
+		{"known for six hours", 6, 2},
 	} {
 		u := NewUse(10)
 		for h := range tc.hours {
@@ -284,11 +284,21 @@ func TestTheCorrectionForgetsAndIgnoresWhatIsNoInterval(t *testing.T) {
 	if got := c.Risk(0.01); got != after {
 		t.Errorf("what is no interval changes it to %v", got)
 	}
-	for range 288 {
-		c.Observe(0, 10, 0.01)
+	for _, tc := range []struct {
+		stated, want float64
+	}{{0.01, most}, {0.25, 0.125}} {
+		for range 2000 {
+			c.Observe(0, 10, tc.stated)
+		}
+		if got := c.Risk(tc.stated); !near(got, tc.want, 1e-6) {
+			t.Errorf("after a week without overload it plans for %v, want %v", got, tc.want)
+		}
 	}
-	if got := c.Risk(0.01); got != 0.005 {
-		t.Errorf("after a day without overload it plans for %v, want 0.005", got)
+	for range 2000 {
+		c.Observe(10, 10, 0.01)
+	}
+	if got := c.Risk(0.01); got != least {
+		t.Errorf("after a week of overload it plans for %v, want %v", got, least)
 	}
 }
 

@@ -98,11 +98,11 @@ type Profile struct {
 }
 
 // youth is how many hours a container is known before its request is forgotten.
-const youth = 24
+const youth = 6
 
 // Profile returns the profile at a time. Hours without a sample are filled with the mean of the same hours of other
-// days, else with the mean of all. A container that is known for less than a day may still use what it requested: hours
-// without a sample are filled with its request as far as its first day is missing. Cost: O(Hours).
+// days, else with the mean of all. A container that is known for less than six hours may still use what it requested:
+// hours without a sample are filled with its request as far as these six are missing. Cost: O(Hours).
 func (u *Use) Profile(now time.Duration) *Profile {
 	p := &Profile{}
 	number := int64(now / time.Hour)

@@ -141,14 +141,16 @@ func (f *Fit) pressed(set []int, capacity Amounts) []Resource {
 
 // expected returns what a set of entities may use when a move that begins now is done.
 func (f *Fit) expected(set []int, r Resource) float64 {
-	sum, variance := 0.0, 0.0
-	for _, e := range set {
-		if last, deviation, known := f.uses[e][r].Last(); known {
+	sum, variance, most := 0.0, 0.0, 0.0
+	for i, p := range f.profilesOf(set, r) {
+		last, deviation, known := f.uses[set[i]][r].Last()
+		if known {
 			sum += last
 			variance += deviation * deviation
 		}
+		most += max(p.Most, last)
 	}
-	return sum + ahead*math.Sqrt(variance)
+	return min(sum+ahead*math.Sqrt(variance), most)
 }
 
 // Leave implements [Policy]: of the entities without any of which the machine is no longer about to run out, the one

@@ -73,8 +73,45 @@ func (c *cluster) settle(homeless []int, effort int, except func(*machine) bool)
 	return nil
 }
 
+// change changes requests.
+func (c *cluster) change(wanted map[int]Amounts) {
+	for e, want := range wanted {
+		c.requests[e] = want
+	}
+}
+
+// overhead is by what share of the price of the cheapest flavor each machine counts as more expensive when all are
+// planned: of plans that cost the same, that with fewer and larger machines is better, on which entities have more in
+// common.
+const overhead = 0.1
+
+// buy buys machines for all entities.
+func (c *cluster) buy(entities []int) error {
+	cheapest := slices.MinFunc(c.flavors, func(a, b purchase.Flavor) int { return cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour) })
+	plan := purchase.Larger(c.ask(entities, 0, nil), int64(overhead*float64(cheapest.MicroDollarsPerHour)))
+	if err := refusal(plan); err != nil {
+		return err
+	}
+	c.apply(plan, entities)
+	return nil
+}
+
 // plan asks the planner for places for entities.
-func (c *cluster) plan(homeless []int, effort int, except func(*machine) bool) (purchase.Result, error) {
+func (c *cluster) plan(homeless []int, effort int, except func(*machine) bool) (purchase.Plan, error) {
+	plan := purchase.Supercargo(c.ask(homeless, effort, except)).Plan
+	return plan, refusal(plan)
+}
+
+// refusal returns why a plan has no place for an entity, if there is one.
+func refusal(plan purchase.Plan) error {
+	for _, u := range plan.Unplaceable {
+		return fmt.Errorf("entity %q: %s", u.Pod, u.Reason)
+	}
+	return nil
+}
+
+// ask returns the request to the planner for places for entities.
+func (c *cluster) ask(homeless []int, effort int, except func(*machine) bool) purchase.Request {
 	r := purchase.Request{Flavors: c.flavors, Options: purchase.MixOptions{Effort: effort}}
 	for _, e := range homeless {
 		r.Pods = append(r.Pods, purchase.Pod{Item: packing.Item{Name: c.nameOf(e), Size: request(c.requests[e])}})
@@ -89,15 +126,11 @@ func (c *cluster) plan(homeless []int, effort int, except func(*machine) bool) (
 		}
 		r.Nodes = append(r.Nodes, node)
 	}
-	plan := purchase.Supercargo(r)
-	for _, u := range plan.Unplaceable {
-		return plan, fmt.Errorf("entity %q: %s", u.Pod, u.Reason)
-	}
-	return plan, nil
+	return r
 }
 
 // apply places entities as planned, and buys the machines of the plan.
-func (c *cluster) apply(plan purchase.Result, homeless []int) {
+func (c *cluster) apply(plan purchase.Plan, homeless []int) {
 	machines := map[string]*machine{}
 	for _, m := range c.machines {
 		machines[m.name] = m
@@ -236,4 +269,39 @@ func (c *cluster) places() map[int]*hardware {
 		places[e] = m.hardware
 	}
 	return places
+}
+
+// keep makes machines the given ones of the same flavor, those first that have most entities in common.
+func (c *cluster) keep(machines []*machine) {
+	type pair struct {
+		to, from *machine
+		common   int
+	}
+	var pairs []pair
+	for _, to := range c.machines {
+		for _, from := range machines {
+			if to.flavor == from.flavor {
+				pairs = append(pairs, pair{to, from, commonOf(to.entities, from.entities)})
+			}
+		}
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(b.common, a.common) })
+	done := map[*hardware]bool{}
+	for _, p := range pairs {
+		if !done[p.to.hardware] && !done[p.from.hardware] {
+			p.to.hardware = p.from.hardware
+			done[p.to.hardware] = true
+		}
+	}
+}
+
+// commonOf returns how many entities two ordered lists have in common.
+func commonOf(a, b []int) int {
+	n := 0
+	for _, e := range a {
+		if _, found := slices.BinarySearch(b, e); found {
+			n++
+		}
+	}
+	return n
 }

@@ -128,19 +128,25 @@ func Run(ctx context.Context, c Config, policy Policy) (*Result, error) {
 func (r *replay) learn() {
 	for interval := range r.first {
 		for i := range r.Trace.Entities {
-			if e := &r.Trace.Entities[i]; e.runs(interval) {
+			e := &r.Trace.Entities[i]
+			if e.First == interval {
+				r.start(i, interval)
+			}
+			if e.runs(interval) {
 				r.tell(i, interval)
 			}
 		}
 	}
 }
 
+// start gives an entity the request with which it starts.
+func (r *replay) start(entity, interval int) {
+	r.requests[entity] = known(asked(&r.Trace.Entities[entity], r.first))
+	r.policy.Start(entity, r.requests[entity], r.Trace.at(interval))
+}
+
 // tell tells the policy what an entity used in an interval.
 func (r *replay) tell(entity, interval int) {
-	e := &r.Trace.Entities[entity]
-	if interval == e.First {
-		r.policy.Start(entity, known(asked(e, r.first)), r.Trace.at(interval))
-	}
 	r.policy.Learn(entity, r.Trace.at(interval), r.used(entity, interval))
 }
 
@@ -163,36 +169,54 @@ const tries = 8
 func (r *replay) begin() error {
 	var running []int
 	for i := range r.Trace.Entities {
-		e := &r.Trace.Entities[i]
-		r.requests[i] = known(asked(e, r.first))
-		if e.runs(r.first-1) && e.End > r.first {
+		if e := &r.Trace.Entities[i]; e.runs(r.first-1) && e.End > r.first {
 			running = append(running, i)
 		}
 	}
-	now := r.Trace.at(r.first)
-	refiner, refines := r.policy.(Refiner)
-	var best *cluster
-	held := false
-	sets := alone(running)
-	for range tries {
-		r.resize(r.policy.Requests(now, sets, r.requests))
-		r.machines, r.on = nil, map[int]*machine{}
-		if err := r.settle(running, 0, none); err != nil {
-			return err
-		}
-		if holds := r.allHold(r.cluster); best == nil || holds && (!held || r.bill() < best.bill()) {
-			best, held = r.copy(), holds
-		}
-		if !refines {
-			break
-		}
-		sets = r.sets()
-		refiner.Refine()
+	best, err := r.plans(running, r.Trace.at(r.first))
+	if err != nil {
+		return err
 	}
-	r.machines, r.on, r.requests = best.machines, best.on, best.requests
+	r.take(best)
 	r.effective, r.decided = r.places(), r.places()
 	r.result.Resizes = 0
 	return nil
+}
+
+// plans plans machines for entities from scratch, and returns the cheapest plan whose machines hold what they have. If
+// requests depend on who shares a machine, several plans are made: from requests of entities that are alone, and of
+// entities that share one machine, and then each from the requests that follow from the plan before.
+func (r *replay) plans(entities []int, now time.Duration) (*cluster, error) {
+	refiner, refines := r.policy.(Refiner)
+	var best *cluster
+	held := false
+	for _, sets := range [][][]int{alone(entities), {entities}} {
+		for range tries {
+			c := r.copy()
+			c.machines, c.on = nil, map[int]*machine{}
+			if refines {
+				refiner.Refine()
+			}
+			c.change(r.policy.Requests(now, sets, c.requests))
+			if err := c.buy(entities); err != nil {
+				return nil, err
+			}
+			if holds := r.allHold(c); best == nil || holds && (!held || c.bill() < best.bill()) {
+				best, held = c, holds
+			}
+			if !refines {
+				return best, nil
+			}
+			sets = c.sets()
+		}
+	}
+	return best, nil
+}
+
+// take puts machines and requests into effect.
+func (r *replay) take(c *cluster) {
+	r.count(c.requests)
+	r.machines, r.on, r.requests, r.bought = c.machines, c.on, c.requests, c.bought
 }
 
 func alone(entities []int) [][]int {
@@ -216,18 +240,33 @@ func (r *replay) holdsToo(m *machine, entities []int) bool {
 // none excludes no machine.
 func none(*machine) bool { return false }
 
-// resize changes requests, and counts those that change by more than a hundredth.
+// resize changes requests.
 func (r *replay) resize(wanted map[int]Amounts) {
-	for e, want := range wanted {
-		for of := range want {
-			if have := r.requests[e][of]; math.Abs(want[of]-have) > 0.01*have {
-				r.result.Resizes++
-				r.settled = false
-				break
-			}
+	before := slices.Clone(r.requests)
+	r.change(wanted)
+	after := r.requests
+	r.requests = before
+	r.count(after)
+	r.requests = after
+}
+
+// count counts the requests that change by more than a hundredth.
+func (r *replay) count(requests []Amounts) {
+	for e, want := range requests {
+		if differ(want, r.requests[e]) {
+			r.result.Resizes++
+			r.settled = false
 		}
-		r.requests[e] = want
 	}
+}
+
+func differ(want, have Amounts) bool {
+	for of := range want {
+		if math.Abs(want[of]-have[of]) > 0.01*have[of] {
+			return true
+		}
+	}
+	return false
 }
 
 // step replays one interval.
@@ -261,7 +300,7 @@ func (r *replay) comeAndGo(interval int) error {
 		e := &r.Trace.Entities[i]
 		switch running := e.runs(interval); {
 		case running && r.on[i] == nil:
-			r.requests[i] = known(asked(e, r.first))
+			r.start(i, interval)
 			homeless = append(homeless, i)
 		case !running && r.on[i] != nil:
 			r.remove(i)
@@ -342,6 +381,11 @@ func (r *replay) decide(now int) error {
 	if at%time.Hour >= r.Trace.Step || r.settled {
 		return nil
 	}
+	if at%(24*time.Hour) < r.Trace.Step {
+		if done, err := r.replan(at); done || err != nil {
+			return err
+		}
+	}
 	return r.exchange()
 }
 
@@ -351,6 +395,21 @@ const (
 	// leastGain is the share of a machine's price that an exchange must save.
 	leastGain = 0.05
 )
+
+// replan plans all machines anew, and reports whether the plan is worth it and in effect. Machines of the same flavor
+// stay where they keep most entities.
+func (r *replay) replan(now time.Duration) (bool, error) {
+	after, err := r.plans(r.running(), now)
+	if err != nil {
+		return false, err
+	}
+	if float64(after.bill()) > (1-leastGain)*float64(r.bill()) || !r.allHold(after) {
+		return false, nil
+	}
+	after.keep(r.machines)
+	r.take(after)
+	return true, nil
+}
 
 // exchange gives up the machine with which most is saved by moving its entities to others, or to others and a cheaper
 // one.
@@ -385,7 +444,7 @@ func (r *replay) exchange() error {
 		}
 	}
 	if r.settled = best == nil; !r.settled {
-		r.machines, r.on, r.bought = best.machines, best.on, best.bought
+		r.take(best)
 	}
 	return nil
 }

@@ -54,8 +54,8 @@ cheapest machines that hold the requests, and the rest is judged while policies 
 
 What a policy decides takes effect one interval later. If there is no file of memory, requests
 of memory stay as they are. The command simulates: nothing in a cluster changes requests so.`,
-		Example: `  supercargo rightsize --use test/data/usage/google_2011_cpu.csv,test/data/usage/google_2011_mem.csv \
-    --entities test/data/usage/google_2011_entities.csv --flavors test/data/usage/flavors.csv --train-until 345600
+		Example: `  supercargo rightsize --use test/data/usage/google_cpu.csv,test/data/usage/google_mem.csv \
+    --entities test/data/usage/google_entities.csv --flavors test/data/usage/flavors_percent.csv --train-until 432000
 
   # Allow CPU to be overloaded in one of a thousand intervals, and print JSON
   supercargo rightsize --use cpu.csv --entities entities.csv --flavors flavors.csv --train-until 604800 --risk-cpu 0.001 -o json`,
