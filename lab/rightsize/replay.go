@@ -93,11 +93,11 @@ type replay struct {
 	effective, decided map[int]*hardware
 	overloaded         map[*hardware]bool
 	price              int64 // micro-dollars per hour, summed over intervals
-	settled            bool  // nothing changed since no machine could be given up
+	settled            bool  // nothing changed since no machine could be released
 }
 
 // Run replays a policy. Entities are placed when they start. At the end of each interval the policy is told what was
-// used, and may change requests; entities that no longer fit their machine move, and once an hour a machine is given up
+// used, and may change requests; entities that no longer fit their machine move, and once an hour a machine is released
 // if others, or others and a cheaper one, hold its entities. All of that takes effect one interval later, the time for
 // metrics to arrive and for moves to end. A machine is paid from the interval in which it is ordered until it is empty.
 func Run(ctx context.Context, c Config, policy Policy) (*Result, error) {
@@ -133,7 +133,7 @@ func (r *replay) learn() {
 				r.start(i, interval)
 			}
 			if e.runs(interval) {
-				r.tell(i, interval)
+				r.record(i, interval)
 			}
 		}
 	}
@@ -145,8 +145,8 @@ func (r *replay) start(entity, interval int) {
 	r.policy.Start(entity, r.requests[entity], r.Trace.at(interval))
 }
 
-// tell tells the policy what an entity used in an interval.
-func (r *replay) tell(entity, interval int) {
+// record lets the policy learn what an entity used in an interval.
+func (r *replay) record(entity, interval int) {
 	r.policy.Learn(entity, r.Trace.at(interval), r.used(entity, interval))
 }
 
@@ -276,7 +276,7 @@ func (r *replay) step(interval int) error {
 	}
 	r.measure(interval)
 	for _, e := range r.running() {
-		r.tell(e, interval)
+		r.record(e, interval)
 	}
 	before := r.places()
 	if err := r.decide(interval + 1); err != nil {
@@ -396,7 +396,7 @@ const (
 	leastGain = 0.05
 )
 
-// replan plans all machines anew, and reports whether the plan is worth it and in effect. Machines of the same flavor
+// replan plans all machines from the beginning, and reports whether the plan is worth it and in effect. Machines of the same flavor
 // stay where they keep most entities.
 func (r *replay) replan(now time.Duration) (bool, error) {
 	after, err := r.plans(r.running(), now)

@@ -117,7 +117,7 @@ func TestAnInterruptedReplayEnds(t *testing.T) {
 	cancel()
 	c := Config{Trace: traceOf(t, entitiesFile, useFile, ""), Flavors: flavors(t, flavorsFile), TrainUntil: 10 * time.Minute}
 	if _, err := Run(ctx, c, Requested{}); err == nil {
-		t.Error("it went on")
+		t.Error("it continued")
 	}
 }
 

@@ -101,7 +101,7 @@ func TestFilesThatCannotBeAreRefusedByLineAndColumn(t *testing.T) {
 		{"use without times", "a,b\n1,2\n", readUse, []string{"f.csv:1", "t_s"}},
 		{"use of nobody", "t_s\n0\n300\n", readUse, []string{"f.csv:1", "one for each entity"}},
 		{"one row", "t_s,a\n0,1\n", readUse, []string{"f.csv:2", "two or more"}},
-		{"times that stand still", "t_s,a\n0,1\n0,1\n", readUse, []string{"f.csv:3", "1 to 3600 seconds"}},
+		{"times that do not change", "t_s,a\n0,1\n0,1\n", readUse, []string{"f.csv:3", "1 to 3600 seconds"}},
 		{"a row too few", "t_s,a\n0,1\n300,1\n900,1\n", readUse, []string{"f.csv:4", "300 seconds after"}},
 		{"less than nothing", "t_s,a\n0,1\n300,-1\n", readUse, []string{"f.csv:3", "a", "0 or more"}},
 		{"a word", "t_s,a\n0,much\n300,1\n", readUse, []string{"f.csv:2", "much"}},
