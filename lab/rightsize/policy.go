@@ -34,12 +34,23 @@ type Refiner interface {
 // static is a policy that changes nothing: what others are made of.
 type static struct{}
 
-func (static) Start(int, Amounts, time.Duration)                          {}
-func (static) Learn(int, time.Duration, Amounts)                          {}
-func (static) Realised([resources]int, int)                               {}
+// Start implements [Policy].
+func (static) Start(int, Amounts, time.Duration) {}
+
+// Learn implements [Policy].
+func (static) Learn(int, time.Duration, Amounts) {}
+
+// Realised implements [Policy].
+func (static) Realised([resources]int, int) {}
+
+// Requests implements [Policy].
 func (static) Requests(time.Duration, [][]int, []Amounts) map[int]Amounts { return nil }
-func (static) Holds([]int, Amounts) bool                                  { return true }
-func (static) Leave([]int, Amounts) []int                                 { return nil }
+
+// Holds implements [Policy].
+func (static) Holds([]int, Amounts) bool { return true }
+
+// Leave implements [Policy].
+func (static) Leave([]int, Amounts) []int { return nil }
 
 // Requested leaves requests as they are.
 type Requested struct{ static }

@@ -237,9 +237,6 @@ func (r *replay) holdsToo(m *machine, entities []int) bool {
 	return r.policy.Holds(slices.Concat(m.entities, entities), m.flavor.Capacity)
 }
 
-// none excludes no machine.
-func none(*machine) bool { return false }
-
 // resize changes requests.
 func (r *replay) resize(wanted map[int]Amounts) {
 	before := slices.Clone(r.requests)
