@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // threshold returns the utilisation below which a node is under-used.
@@ -95,14 +96,26 @@ func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 }
 
 // Utilization returns the utilisation of a node by the configured measure. A resource of which the node has nothing
-// counts as 0.
+// counts as 0. Of a node with GPUs it is that of the GPUs, whatever the measure, as for cluster-autoscaler: other pods could
+// run elsewhere.
 func (c DrainConfig) Utilization(n *cluster.Node) float64 {
 	used := n.Used()
+	if n.GPUs.Any {
+		return extendedShare(used.Extended, n.GPUs.Amounts)
+	}
 	cpu, memory := share(used.MilliCPU, n.Capacity.MilliCPU), share(used.MemoryBytes, n.Capacity.MemoryBytes)
 	if c.Measure == Dominant {
 		return max(cpu, memory)
 	}
 	return (cpu + memory) / 2
+}
+
+// extendedShare returns the greatest share of an extended resource that is used, of those of which there is some.
+func extendedShare(used, capacity packing.Extended) (most float64) {
+	for slot, amount := range used {
+		most = max(most, share(int64(amount), int64(capacity[slot])))
+	}
+	return most
 }
 
 func share(used, capacity int64) float64 {

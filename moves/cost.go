@@ -119,10 +119,18 @@ func (r *planning) bill(n *cluster.Node, stay time.Duration) int64 {
 	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+r.state.Release, r.state.BillingPeriod)
 }
 
-// shareOf returns the price of a share of a node for a time. The share is the greater of the shares of CPU and memory.
+// shareOf returns the price of a share of a node for a time. The share is the greatest of the shares of all resources.
 func shareOf(n *cluster.Node, size packing.Size, d time.Duration) int64 {
-	part := max(share(size.MilliCPU, n.Capacity.MilliCPU), share(size.MemoryBytes, n.Capacity.MemoryBytes))
-	return int64(math.Ceil(part * float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))))
+	return int64(math.Ceil(dominantShare(size, n.Capacity) * float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))))
+}
+
+// dominantShare returns the greatest share of a resource that is used.
+func dominantShare(used, of packing.Size) float64 {
+	most := max(share(used.MilliCPU, of.MilliCPU), share(used.MemoryBytes, of.MemoryBytes))
+	if used.Extended == (packing.Extended{}) {
+		return most
+	}
+	return max(most, extendedShare(used.Extended, of.Extended))
 }
 
 // use is how long a node is needed: before the moves, with moves that take no time, and with their actual time. shares
@@ -310,7 +318,7 @@ func newOnSale(flavors []cluster.Flavor) *onSale {
 func (s *onSale) cheapest(p *cluster.Pod) (int64, bool) {
 	for _, f := range s.cheapestFirst {
 		n := cluster.Node{Class: class.Any, Arch: f.Arch, Host: f.Host}
-		if p.Size.Fits(f.Size) && n.Suits(p) {
+		if p.Size.Fits(f.Size) && f.ServesGPUs(p.Size) && n.Suits(p) {
 			return f.MicroDollarsPerHour, true
 		}
 	}

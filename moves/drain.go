@@ -48,7 +48,7 @@ func (r *planning) replace(n *cluster.Node) (cluster.Drain, bool) {
 	var best *cluster.Flavor
 	for i := range r.state.Flavors {
 		f := &r.state.Flavors[i]
-		if f.Arch != n.Arch || !used.Fits(f.Size) || !f.Takes(len(n.Pods)) ||
+		if f.Arch != n.Arch || !used.Fits(f.Size) || !f.ServesGPUs(used) || !f.Takes(len(n.Pods)) ||
 			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || !f.Sells(r.bought[f.Name]+1) {
 			continue
 		}

@@ -257,16 +257,25 @@ func (x *exchanger) wasteful() []*cluster.Node {
 func (x *exchanger) waste(n *cluster.Node) float64 {
 	used := n.Used()
 	cost := func(of packing.Size, price int64) float64 {
-		part := max(share(used.MilliCPU, of.MilliCPU), share(used.MemoryBytes, of.MemoryBytes))
-		return float64(part * float64(price)) // the conversion forces rounding, so that all platforms give the same result
+		return float64(dominantShare(used, of) * float64(price)) // the conversion forces rounding, so that all platforms give the same result
 	}
 	least := cost(n.Capacity, n.MicroDollarsPerHour)
 	for i := range x.state.Flavors {
-		if f := &x.state.Flavors[i]; f.Sells(1) && f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
+		if f := &x.state.Flavors[i]; f.Sells(1) && f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 && hasEach(f.Size.Extended, used.Extended) {
 			least = min(least, cost(f.Size, f.MicroDollarsPerHour))
 		}
 	}
 	return float64(n.MicroDollarsPerHour) - least
+}
+
+// hasEach reports whether there is some of each extended resource that is used.
+func hasEach(capacity, used packing.Extended) bool {
+	for slot, amount := range used {
+		if amount > 0 && capacity[slot] <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // best returns the exchange with the greatest gain, or nil if none pays.

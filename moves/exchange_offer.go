@@ -346,7 +346,7 @@ func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machin
 // matter.
 func (m *machine) holds() bool {
 	n := cluster.Node{Class: m.class, Capacity: m.flavor.Size, Arch: m.flavor.Arch, Host: m.flavor.Host, Pods: m.pods}
-	if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || !m.flavor.Takes(len(m.pods)) {
+	if used := n.Used(); !used.Fits(m.flavor.Size) || !m.flavor.Takes(len(m.pods)) {
 		return false
 	}
 	return !slices.ContainsFunc(m.pods, func(p cluster.Pod) bool { return !n.Suits(&p) })

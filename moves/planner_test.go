@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -240,6 +241,13 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 
 func TestUtilizationIsTheMeanOrTheGreaterShare(t *testing.T) {
 	bare := with(node("a", job("p", 3, 8)), func(n *cluster.Node) { n.Capacity.MemoryBytes = 0 })
+	gpus := func(n int16) cluster.Node {
+		p := job("p", 8, 2)
+		p.Size.Extended[1] = n
+		return with(node("a", p), func(n *cluster.Node) {
+			n.Capacity.Extended[1], n.GPUs = 2, extended.GPUs{Any: true, Amounts: packing.Extended{0, 2}}
+		})
+	}
 	tests := []struct {
 		name           string
 		node           cluster.Node
@@ -250,6 +258,8 @@ func TestUtilizationIsTheMeanOrTheGreaterShare(t *testing.T) {
 		{"more CPU than memory", node("a", job("p", 8, 2)), 0.5, 0.8},
 		{"what a node does not have counts nothing", bare, 0.15, 0.3},
 		{"more promised than there is", node("a", job("p", 15, 5)), 1, 1.5},
+		{"half of the GPUs", gpus(1), 0.5, 0.5},
+		{"none of the GPUs, whatever else", gpus(0), 0, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -706,6 +707,11 @@ type FlavorStatus struct {
 	// +optional
 	MaxPods int64 `json:"maxPods,omitempty"`
 
+	// extendedResources are the extended resources of one machine that pods can use, such as
+	// GPUs.
+	// +optional
+	ExtendedResources corev1.ResourceList `json:"extendedResources,omitempty"`
+
 	// seen contains the resources of the last observed machine of the flavor. While the flavor
 	// has no machine, the fleet does not expect more resources than these, even if its
 	// template specifies more.
@@ -772,6 +778,10 @@ type SeenMachine struct {
 
 	// maxPods is the maximum number of pods on the machine.
 	MaxPods int64 `json:"maxPods"`
+
+	// extendedResources are the extended resources that pods could use, such as GPUs.
+	// +optional
+	ExtendedResources corev1.ResourceList `json:"extendedResources,omitempty"`
 }
 
 // LearnedTime is a time learned from repeated measurements: an exponentially weighted mean and

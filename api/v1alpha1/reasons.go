@@ -56,6 +56,9 @@ const (
 	// +event=Warning
 	// +condition=Degraded=True
 	FleetReasonReleaseFailed = "ReleaseFailed"
+	// FleetReasonResourceMissing means that a node still lacks an extended resource of its flavor after `joinTimeout`.
+	FleetReasonResourceMissing = "ResourceMissing"
+
 	// FleetReasonTaintRemains means that a node has kept a startup taint for `joinTimeout`.
 	// +event=Warning
 	FleetReasonTaintRemains = "TaintRemains"

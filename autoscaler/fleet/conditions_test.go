@@ -23,6 +23,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -260,17 +261,24 @@ func TestEachSentenceOfAFleetIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		return m.stated()
 	}
 	held := scene(5*minute, smalls(), func(m *model) {
-		pod := testPod("gpu", 100, 100, time.Hour)
-		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+		pod := testPod("claim", 100, 100, time.Hour)
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
 		m.add(pod)
 	})
-	needed := func(gpus string) string {
-		pod := testPod("gpu", 100, 100, time.Hour)
-		pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+	needed := func(nics string) string { // beside pods that request as many kinds of GPUs as plans consider
+		asking := func(name string, resources corev1.ResourceName) *corev1.Pod {
+			p := testPod(name, 100, 100, time.Hour)
+			p.Spec.Containers[0].Resources.Requests[resources] = resource.MustParse("1")
+			return p
+		}
+		pod := asking("nic", "example.com/nic")
 		pod.Status.Conditions = []corev1.PodCondition{waitsSince(epoch)}
 		node := testNode("n", modelFlavor("small", 4, 16, 1).Size, epoch)
-		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(gpus)
+		node.Status.Allocatable["example.com/nic"] = resource.MustParse(nics)
 		w := &world.World{Nodes: map[string]*corev1.Node{"n": node}, Pods: []*corev1.Pod{pod}}
+		for i := range packing.Slots {
+			w.Pods = append(w.Pods, asking(fmt.Sprint("gpu-", i), corev1.ResourceName(fmt.Sprint("example.com/gpu-", i))))
+		}
 		self := fleetobserve.StockOf(fleetNamed("f"), &provider.Inventory{})
 		return fleetobserve.Observe(w, []*fleetobserve.Stock{self}, self, runtimes.NewLearner(), epoch).State.Nodes[0].KeptFor
 	}

@@ -29,6 +29,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
@@ -96,6 +98,7 @@ type model struct {
 	// promised is how much less than their flavor nodes have, taints are those that they start with.
 	promised packing.Size
 	taints   []corev1.Taint
+	silent   bool // nodes do not have the extended resources of their flavor
 	log      []string
 
 	migrates bool // Migrations are installed, and all nodes able
@@ -354,6 +357,9 @@ func (m *model) make() {
 		node := testNode(machine.Node, f.Size.Minus(m.promised), m.clock.Now())
 		node.Spec.Taints = m.taints
 		maps.Copy(node.Labels, f.Labels)
+		if !m.silent {
+			publishDevices(node, f)
+		}
 		if m.migrates {
 			node.Annotations = map[string]string{v1alpha1.AnnotationCapability: able}
 		}
@@ -376,20 +382,32 @@ func (m *model) finish() {
 	}
 }
 
+// modelResources are the extended resources of the model.
+var modelResources = extended.Names{gpu}
+
+// requestsOf is what a pod requests.
+func requestsOf(pod *corev1.Pod) packing.Size {
+	size, _ := world.Requests(pod)
+	_, _, others := constraint.Requests(pod)
+	size.Extended, _ = modelResources.Requests(others)
+	return size
+}
+
 // room is the free room on nodes that are ready and not cordoned.
 func (m *model) room() map[string]packing.Size {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
 		if _, is := world.Ready(node); is && !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
-			free[name] = packing.Size{MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value()}
+			free[name] = packing.Size{
+				MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value(),
+				Extended: modelResources.Capacity(extended.Amounts(node.Status.Allocatable)),
+			}
 		}
 	}
 	pods := m.pods()
 	for i := range pods {
-		if size, _ := world.Requests(&pods[i]); pods[i].Status.Phase == corev1.PodRunning {
-			if left, ok := free[pods[i].Spec.NodeName]; ok {
-				free[pods[i].Spec.NodeName] = left.Minus(size)
-			}
+		if left, ok := free[pods[i].Spec.NodeName]; ok && pods[i].Status.Phase == corev1.PodRunning {
+			free[pods[i].Spec.NodeName] = left.Minus(requestsOf(&pods[i]))
 		}
 	}
 	return free
@@ -400,16 +418,14 @@ func (m *model) schedule() {
 	free, pods := m.room(), m.pods()
 	names := slices.Sorted(maps.Keys(free))
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
-		x, _ := world.Requests(&a)
-		y, _ := world.Requests(&b)
-		return cmp.Compare(y.MilliCPU, x.MilliCPU)
+		return cmp.Compare(requestsOf(&b).MilliCPU, requestsOf(&a).MilliCPU)
 	})
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Spec.NodeName != "" {
 			continue
 		}
-		size, _ := world.Requests(pod)
+		size := requestsOf(pod)
 		at := slices.IndexFunc(names, func(n string) bool { return size.Fits(free[n]) })
 		if at < 0 {
 			if _, is := world.Unschedulable(pod); !is {

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
 	"supercargo.dev/supercargo/internal/text/dollars"
@@ -73,6 +74,7 @@ func flavorRows(seen *fleetobserve.Observation) []v1alpha1.FlavorStatus {
 		s.Message, s.Warning = clip.Bytes(f.Problem, conditions.MaxMessage), clip.Bytes(f.Warning, conditions.MaxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
+		s.ExtendedResources = extended.List(f.Extended)
 		switch {
 		case f.Seen:
 			s.Seen = seen.SeenMachine(f)

@@ -112,6 +112,13 @@ type Flavor struct {
 	// pods.
 	Size    packing.Size
 	MaxPods int64
+	// Extended are the extended resources that pods can use of one machine, such as GPUs, by name; Size has none of them. A
+	// resource that is stated counts even if the node that was seen does not have it: its driver may not have published it yet.
+	Extended map[corev1.ResourceName]int64
+	// EphemeralStorage is what pods can use of the ephemeral storage of one machine, in bytes, including the pods of DaemonSets;
+	// nil if that is unknown. Attaches is how many volumes of each CSI driver its node can attach, if that is stated; nil if not.
+	EphemeralStorage *int64
+	Attaches         map[string]int64
 	// Seen reports that Size and MaxPods are those of an existing machine, not the stated ones. Template identifies
 	// what machines are made from: machines of the same template are alike.
 	Seen     bool

@@ -1,6 +1,11 @@
 package purchase
 
-import "supercargo.dev/supercargo/autoscaler/purchase/mix"
+import (
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/purchase/mix"
+	"supercargo.dev/supercargo/internal/cluster/extended"
+)
 
 // LowerBound returns a lower bound of the price of any machines of the flavors that hold all pods at once, in
 // micro-dollars per hour, and the number of pods that no flavor holds, which add nothing. It is the bound of
@@ -8,6 +13,10 @@ import "supercargo.dev/supercargo/autoscaler/purchase/mix"
 //
 // Cost: that of one linear program, some tens of milliseconds for hundreds of flavors.
 func LowerBound(pods []Pod, flavors []Flavor) (microDollarsPerHour int64, uncounted int) {
+	flavors = slices.Clone(flavors)
+	for i := range flavors {
+		flavors[i].GPUs = extended.GPUs{} // pods without GPUs may fill machines that have some
+	}
 	d := newDraft(&Request{Pods: pods, Flavors: flavors})
 	held := d.refuse(d.pending)
 	if len(held) > 0 {

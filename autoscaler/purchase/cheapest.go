@@ -16,6 +16,9 @@ import (
 // runtime. Of plans with the same bill, the one with fewer machines is better. If limits leave pods out, plans that
 // leave out fewer pods come first, whatever their runtimes and sizes.
 //
+// Machines with GPUs are bought for pods that request GPUs, and first: the other pods fill what is left of them, and no
+// machine with GPUs is bought for these.
+//
 // Nodes are filled first, because they cost nothing more. Pods are placed according to their constraints, by the rules
 // of kube-scheduler. The node properties of each flavor are known. Pods that repel each other on nodes or depend on
 // domains such as zones are assigned to domains and bought for together with all others, and no two pods that repel
@@ -30,14 +33,22 @@ import (
 // Bills are compared in exact integers. The plan does not depend on the order of the arguments, and is the same if all
 // prices are multiplied by a number, and on any computer, unless it is stopped. Equal pods are ordered by arrival, then
 // name; equal flavors by price, then name; other ties by a fixed order of sizes. Machines come in this order: those for
-// coupled pods; then by billed time, longest first, then cheapest, then by flavor. Names of pods within a machine are
-// ordered.
+// pods that request GPUs; those for coupled pods; then by billed time, longest first, then cheapest, then by flavor. Names of
+// pods within a machine are ordered.
 //
 // The arguments are not modified. Cost: that of [Greedy] for the machines it buys before it must be more expensive,
 // O(steps) for Options.Effort, and O(k·f) for each calculation of prices, for k kinds of pods and f flavors that no
 // cheaper one replaces; O(n·m) for n coupled pods on m machines. Memory: O(n + f + k), and O(k²) if 50·k³ steps are
 // allowed.
 func Supercargo(r Request) Result {
+	if some, others := r.byGPUs(); len(some) > 0 && len(others) > 0 {
+		return r.forGPUsFirst(some, others)
+	}
+	return r.cheapest()
+}
+
+// cheapest is [Supercargo] without a separate plan for the pods that request GPUs.
+func (r Request) cheapest() Result {
 	r.Flavors = withoutLooseLimits(r.Flavors, len(r.Pods))
 	result, coupled := r.plan(true)
 	if !coupled || r.stop()() {

@@ -345,7 +345,7 @@ func (d *draft) alikeWithin(of int, share float64) (all []int) {
 		o := &d.flavors[at]
 		same := instanceTypeOf(f) != "" && instanceTypeOf(f) == instanceTypeOf(o)
 		if zoneOf(f.Host) != "" && zoneOf(o.Host) != "" && o.MicroDollarsPerHour <= most && o.Arch == f.Arch &&
-			(same || near(o.Size.MilliCPU, f.Size.MilliCPU) && near(o.Size.MemoryBytes, f.Size.MemoryBytes)) {
+			(same || near(o.Size.MilliCPU, f.Size.MilliCPU) && near(o.Size.MemoryBytes, f.Size.MemoryBytes) && o.Size.Extended == f.Size.Extended) {
 			all = append(all, at)
 		}
 	}

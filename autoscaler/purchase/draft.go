@@ -44,7 +44,7 @@ type draft struct {
 type room struct {
 	ExistingNode
 	places int64 // how many more pods it takes; math.MaxInt64 for any number
-	// flavor is the index of its flavor, or -1 for a node; bought is the name of its flavor, empty for a node.
+	// flavor is the index of its flavor, or -1 for a node; bought is the name of its flavor, empty for a node that exists.
 	flavor int
 	bought string
 	host   int // in the tracker
@@ -64,7 +64,7 @@ func newDraft(r *Request) *draft {
 func roomsOn(nodes []ExistingNode) []*room {
 	all, rooms := make([]room, len(nodes)), make([]*room, len(nodes))
 	for i := range nodes {
-		all[i] = room{ExistingNode: nodes[i], places: orAny(nodes[i].Places), flavor: -1}
+		all[i] = room{ExistingNode: nodes[i], places: orAny(nodes[i].Places), flavor: -1, bought: nodes[i].flavor}
 		rooms[i] = &all[i]
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })

@@ -155,8 +155,7 @@ func (b *firstFit) settleOn(o *openMachine, p Pod, options []int) {
 	b.left -= b.flavors[options[0]].MicroDollarsPerHour
 	o.used, o.options, o.most = o.used.Plus(p.Size), options, packing.Size{}
 	for _, at := range options {
-		o.most.MilliCPU = max(o.most.MilliCPU, b.flavors[at].Size.MilliCPU)
-		o.most.MemoryBytes = max(o.most.MemoryBytes, b.flavors[at].Size.MemoryBytes)
+		o.most = o.most.Most(b.flavors[at].Size)
 	}
 	o.pods = append(o.pods, p)
 	if b.coupled[p.Demands] {

@@ -178,7 +178,7 @@ func unplaceable(p Pod, flavors []Flavor) string {
 			return ""
 		}
 		suitable = true
-		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, f.Size.MilliCPU), max(most.MemoryBytes, f.Size.MemoryBytes)
+		most = most.Most(f.Size)
 	}
 	switch {
 	case !suitable:
@@ -187,6 +187,8 @@ func unplaceable(p Pod, flavors []Flavor) string {
 		return fmt.Sprintf("requests CPU %dm, but the largest flavor for it has %dm", p.Size.MilliCPU, most.MilliCPU)
 	case p.Size.MemoryBytes > most.MemoryBytes:
 		return fmt.Sprintf("requests %d bytes of memory, but the largest flavor for it has %d", p.Size.MemoryBytes, most.MemoryBytes)
+	case !p.Size.Extended.Fits(most.Extended):
+		return "requests more of an extended resource than any flavor has"
 	default:
 		return fmt.Sprintf("no flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
 	}
@@ -217,12 +219,12 @@ func (q queues) pack(f Flavor, pending []Pod) ([]int, packing.Size) {
 	var members []int
 	free, steps := f.Size, 0
 	for at := -1; f.Takes(len(members) + 1); {
-		at = q.byArch[f.Arch].Next(at+1, free, &steps)
+		at = q.byArch[f.Arch].Next(at+1, &free, &steps)
 		if at < 0 || at >= len(pending) {
 			break
 		}
 		// An unlimited room holds even what is not in the queue.
-		if !q.removed[at] && suits(pending[at].Arch, f.Arch) {
+		if !q.removed[at] && suits(pending[at].Arch, f.Arch) && pending[at].Size.Extended.Fits(free.Extended) {
 			members = append(members, at)
 			free = free.Minus(pending[at].Size)
 		}

@@ -5,23 +5,28 @@ import (
 	"math"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"supercargo.dev/supercargo/autoscaler/purchase/mix"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// admission is which pods may run on which machines, regardless of size: by CPU architecture, exceptions and node
-// constraints. Pods with the same constraints are a class.
+// admission is which pods may run on which machines, regardless of size: by CPU architecture, exceptions, whether they request
+// GPUs, and node constraints. Pods with the same constraints are a class.
 type admission struct {
 	classes []int // by pod
 	pods    []*Pod
 }
 
 func newAdmission(pods []Pod) *admission {
+	extended := slices.ContainsFunc(pods, func(p Pod) bool { return p.Size.Extended != packing.Extended{} })
 	type key struct {
 		arch, static string
 		except       *Exceptions
 		onlyBought   bool
+		requested    packing.Extended
 	}
 	a := &admission{classes: make([]int, len(pods))}
 	at := map[key]int{}
@@ -29,6 +34,9 @@ func newAdmission(pods []Pod) *admission {
 		k := key{arch: pods[i].Arch, except: pods[i].Except, onlyBought: pods[i].OnlyBought}
 		if c := pods[i].Demands; c != nil {
 			k.static = c.StaticKey()
+		}
+		if extended {
+			k.requested = requested(pods[i].Size.Extended)
 		}
 		class, ok := at[k]
 		if !ok {
@@ -39,6 +47,14 @@ func newAdmission(pods []Pod) *admission {
 		a.classes[i] = class
 	}
 	return a
+}
+
+// requested returns 1 in the slots of which something is requested: flavors with GPUs admit pods by these.
+func requested(all packing.Extended) (some packing.Extended) {
+	for slot, amount := range all {
+		some[slot] = min(1, max(0, amount))
+	}
+	return some
 }
 
 // column returns, by class, whether a flavor admits it.
@@ -185,4 +201,52 @@ func unlike(flavors []Flavor) []Flavor {
 		}
 	}
 	return found
+}
+
+// newCliques returns the clique of each pod, numbered in the order of first appearance, or [mix.None]. A clique is a set
+// of at least two pods of which no machine holds two: they repel each other by pod anti-affinity on nodes, or request
+// the same host port. A pod in several cliques counts to the one with the most pods, the first by name.
+func newCliques(pods []Pod) []int32 {
+	cliques := make([]int32, len(pods))
+	names, all := map[*constraint.Pod][]string{}, map[string]int{}
+	for i := range pods {
+		demands := pods[i].Demands
+		if demands == nil || demands.Plain() {
+			continue
+		}
+		if _, known := names[demands]; !known {
+			names[demands] = demands.Apart(corev1.LabelHostname)
+		}
+		for _, name := range names[demands] {
+			all[name]++
+		}
+	}
+	members := map[string]int{}
+	largest := func(p *Pod) string {
+		best := ""
+		for _, name := range names[p.Demands] {
+			if best == "" || all[name] > all[best] || all[name] == all[best] && name < best {
+				best = name
+			}
+		}
+		return best
+	}
+	for i := range pods {
+		if name := largest(&pods[i]); name != "" {
+			members[name]++
+		}
+	}
+	numbers := map[string]int32{}
+	for i := range pods {
+		cliques[i] = mix.None
+		name := largest(&pods[i])
+		if members[name] < 2 {
+			continue
+		}
+		if _, known := numbers[name]; !known {
+			numbers[name] = int32(len(numbers))
+		}
+		cliques[i] = numbers[name]
+	}
+	return cliques
 }

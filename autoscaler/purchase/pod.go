@@ -67,6 +67,7 @@ const (
 	Batch
 )
 
+// negative reports whether the pod requests a negative amount. Extended resources cannot be negative.
 func negative(p Pod) bool { return p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0 }
 
 // suits reports whether a pod of one architecture runs on a machine of the other.
@@ -90,11 +91,20 @@ func (p *Pod) admittedBy(f *Flavor) string {
 	if why := p.unsuited(f); why != "" {
 		return why
 	}
-	if why := p.excepted(f); why != "" || p.Demands == nil {
+	if why := p.excepted(f); why != "" {
 		return why
+	}
+	if !f.ServesGPUs(p.Size) {
+		return onlyForGPUs
+	}
+	if p.Demands == nil {
+		return ""
 	}
 	return p.Demands.Admits(hostOf(f.Host))
 }
+
+// onlyForGPUs says that a flavor has GPUs, and is not bought for a pod without any.
+const onlyForGPUs = "it has GPUs, and the pod requests none of them"
 
 // unsuited says that the pod needs another architecture than that of a flavor, or returns "".
 func (p *Pod) unsuited(f *Flavor) string {

@@ -8,6 +8,8 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Refusal describes why no flavor takes a pod. If one or several rules exclude the pod from every flavor, it names these:
@@ -40,7 +42,7 @@ func Refusal(p *Pod, flavors []Flavor) string {
 	return tally(len(flavors), counts)
 }
 
-// The beginnings of reasons: of flavors whose machines have less CPU or memory than the pod requests, and of those whose
+// The beginnings of reasons: of flavors whose machines have less of a resource than the pod requests, and of those whose
 // machines it may not run on.
 const (
 	TooSmall    = "too small"
@@ -55,32 +57,43 @@ func (p *Pod) RefusedBy(f *Flavor) string {
 	if why := p.admittedBy(f); why != "" {
 		return notAdmitted + why
 	}
-	return tooSmall(p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes)
+	if p.Size.Fits(f.Size) {
+		return ""
+	}
+	return tooSmall(p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes, p.Size.Extended.Beyond(f.Size.Extended), f.Resources)
 }
 
 const soldOut = "at its maximum"
 
-// tooSmall describes machines with too little CPU, memory or both; "" if they have enough.
-func tooSmall(cpu, memory bool) string {
-	switch {
-	case cpu && memory:
-		return TooSmall + " (CPU and memory)"
-	case cpu:
-		return TooSmall + " (CPU)"
-	case memory:
-		return TooSmall + " (memory)"
+// tooSmall describes machines with too little of some resources; "" if they have enough. names are those of the extended ones.
+func tooSmall(cpu, memory bool, others packing.Extended, names *extended.Names) string {
+	var short []string
+	if cpu {
+		short = append(short, "CPU")
 	}
-	return ""
+	if memory {
+		short = append(short, "memory")
+	}
+	for slot, amount := range others {
+		if amount > 0 {
+			short = append(short, names.Name(slot))
+		}
+	}
+	if len(short) == 0 {
+		return ""
+	}
+	return TooSmall + " (" + strings.Join(short, " and ") + ")"
 }
 
 // refusedByAll returns the reasons of which each alone excludes the pod from all flavors; none if there is no such reason.
 func (p *Pod) refusedByAll(flavors []Flavor) (all []string) {
-	sold, arch, cpu, memory := true, true, true, true
+	sold, arch, cpu, memory, gpus, others := true, true, true, true, true, p.Size.Extended
 	excepted, demands := p.excepted(&flavors[0]), p.rejections(&flavors[0])
 	for i := range flavors {
 		f := &flavors[i]
 		sold, arch = sold && !f.Sells(1), arch && !suits(p.Arch, f.Arch)
 		cpu, memory = cpu && p.Size.MilliCPU > f.Size.MilliCPU, memory && p.Size.MemoryBytes > f.Size.MemoryBytes
+		gpus, others = gpus && !f.ServesGPUs(p.Size), others.Only(p.Size.Extended.Beyond(f.Size.Extended))
 		if excepted != "" && p.excepted(f) != excepted {
 			excepted = ""
 		}
@@ -97,12 +110,15 @@ func (p *Pod) refusedByAll(flavors []Flavor) (all []string) {
 	if excepted != "" {
 		all = append(all, notAdmitted+excepted)
 	}
+	if gpus {
+		all = append(all, notAdmitted+onlyForGPUs)
+	}
 	for _, why := range demands {
 		if !hasPart(why, demands) {
 			all = append(all, notAdmitted+why)
 		}
 	}
-	if small := tooSmall(cpu, memory); small != "" {
+	if small := tooSmall(cpu, memory, others, flavors[0].Resources); small != "" {
 		all = append(all, small)
 	}
 	return all

@@ -46,6 +46,9 @@ type ExistingNode struct {
 	Host *constraint.Host
 	// Pods are the constraints and labels of the pods on the node; nil ones have neither.
 	Pods []*constraint.Pod
+
+	// flavor is the name of the flavor if the node is a machine of a plan in progress; else empty.
+	flavor string
 }
 
 // NodeOf converts a node that has the given free room and number of pods.
@@ -117,7 +120,7 @@ func (r *Request) limited() bool {
 // constrained reports whether there is anything that [Greedy] ignores.
 func (r *Request) constrained() bool {
 	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Demands != nil || p.Except != nil }) ||
-		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
+		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil || f.GPUs.Any })
 }
 
 func (r *Request) stop() func() bool {

@@ -36,6 +36,7 @@ const (
 var sameAnnotations = []string{
 	annotationMin, annotationMax,
 	capacityPrefix + "cpu", capacityPrefix + "memory", capacityPrefix + "maxPods", capacityPrefix + "labels", capacityPrefix + "taints",
+	capacityPrefix + "gpu-type", capacityPrefix + "gpu-count", capacityPrefix + "ephemeral-disk", capacityPrefix + "csi-driver",
 	optionsPrefix + "maxnodeprovisiontime", optionsPrefix + "scaledownutilizationthreshold", optionsPrefix + "scaledownunneededtime",
 }
 
@@ -208,8 +209,6 @@ func (o *clusterGroups) annotations(g *nodeGroup) {
 				o.note(g.object(), key, value, "This is not a number of machines, and the fleet buys none of this MachineDeployment.", "Correct the annotation.")
 			}
 		case !ours || slices.Contains(sameAnnotations, key):
-		case strings.HasPrefix(key, capacityPrefix+"gpu"):
-			o.note(g.object(), key, value, "Fleets buy no machines for pods that request GPUs.", "Keep cluster-autoscaler for this MachineDeployment, and remove it from clusterAPI.names.")
 		default:
 			o.note(g.object(), key, value, "A fleet ignores this annotation.", "Nothing, or see docs/nodefleet.md for what a fleet knows about the machines.")
 		}

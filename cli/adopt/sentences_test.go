@@ -225,8 +225,7 @@ func groupsSaid(t *testing.T) (cases []sentences.Case) {
 	add(one(sizes), plain, "A fleet does not buy machines without a price.", "kubectl annotate machinedeployment -n %s %s %s=DOLLARS")
 	add(one(sizes+", supercargo.dev/price-per-hour: x"), plain, "This is not a price in dollars per hour, and the fleet buys none of this MachineDeployment.")
 	add(one(strings.Replace(sizes, "'9'", "x", 1)), plain, "This is not a number of machines, and the fleet buys none of this MachineDeployment.", "Correct the annotation.")
-	add(one(sizes+", capacity.cluster-autoscaler.kubernetes.io/gpu-count: '1'"), plain, "Fleets buy no machines for pods that request GPUs.", "Keep cluster-autoscaler for this MachineDeployment, and remove it from clusterAPI.names.")
-	add(one(sizes+", capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk: 1Gi"), plain, "A fleet ignores this annotation.", "Nothing, or see docs/nodefleet.md for what a fleet knows about the machines.")
+	add(one(sizes+", capacity.cluster-autoscaler.kubernetes.io/dra-driver: gpu.nvidia.com"), plain, "A fleet ignores this annotation.", "Nothing, or see docs/nodefleet.md for what a fleet knows about the machines.")
 	set := machines(aGroup(DeploymentKind, "a", sizes), aGroup(SetKind, "b", sizes))
 	add(set, plain, "A fleet scales MachineDeployments, but no %ss.", "Create a MachineDeployment with the same templates, or keep cluster-autoscaler for it.")
 	add(machines(aGroup(DeploymentKind, "a", sizes), aGroup(DeploymentKind, "b", "")), plain, ", cluster-autoscaler does not scale it. The fleet does not name it.",

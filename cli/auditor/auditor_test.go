@@ -409,9 +409,7 @@ func TestDemandsOnPlacesAreCompiledWithoutThemselves(t *testing.T) {
 }
 
 func TestAPodThatMachinesYetToBeBoughtMayNotHoldKeepsItsNode(t *testing.T) {
-	gpu := podOf("p", "n", func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
-	})
+	gpu := podOf("p", "n", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} })
 	claim := podOf("q", "m", func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	})

@@ -92,11 +92,11 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	if !m.seen {
 		view = b.unlabelled(honoured)
 	}
-	size, pods, residents := view.Overhead(host)
+	size, _, pods, residents := view.Overhead(host)
 	host.Residents = residents
-	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
+	size, pods = size.Plus(p.static), pods+p.statics
 	f := audit.Flavor{InstanceType: m.name, CapacityType: m.sold, Flavor: cluster.Flavor{
-		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,
+		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), Resources: b.view.Extended(), MaxPods: new(m.maxPods - pods), Arch: m.arch,
 		MicroDollarsPerHour: m.price, Host: host,
 	}}
 	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0 {
@@ -282,14 +282,14 @@ func (b *observer) machines(honoured map[string]bool, of offering) []machine {
 		allocatable := w.node.Status.Allocatable
 		m := machine{
 			name: typeOf(w.node), arch: archOf(w.node), price: w.price, seen: true, sold: sold, labelled: InstanceType(w.node) != "",
-			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
+			size:    b.view.Allocatable(w.node),
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, honoured, ofType),
 		}
 		if offeringOf(w.node) != of {
 			continue
 		}
 		if known, is := found[m.name]; is {
-			m.size.MilliCPU, m.size.MemoryBytes = min(m.size.MilliCPU, known.size.MilliCPU), min(m.size.MemoryBytes, known.size.MemoryBytes)
+			m.size = m.size.Least(known.size)
 			m.maxPods, m.price, m.labels = min(m.maxPods, known.maxPods), min(m.price, known.price), known.labels
 		}
 		found[m.name] = m

@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/cli/status"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/plural"
 	"supercargo.dev/supercargo/internal/world"
@@ -160,7 +161,7 @@ func refusals(in *WhyInput, f *FleetInput, pod *cluster.Pod) map[string]string {
 	}
 	for i := range f.Fleet.Status.Flavors {
 		s := &f.Fleet.Status.Flavors[i]
-		all[s.Name] = refusedByStatus(s, pod, in.Now)
+		all[s.Name] = refusedByStatus(s, pod, in.View.Extended(), in.Now)
 	}
 	return all
 }
@@ -187,8 +188,8 @@ func sizeOf(s *v1alpha1.FlavorStatus) packing.Size {
 }
 
 // refusedByStatus returns why no machine of a flavor is bought for a pod, judged by the status of
-// the fleet, which has neither labels nor taints.
-func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) string {
+// the fleet, which has neither labels nor taints. names are those of the pod's extended resources.
+func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, names *extended.Names, now time.Time) string {
 	alone := fleetobserve.BackingOff(s, now)
 	switch {
 	case s.Message != "":
@@ -200,8 +201,10 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 	case s.Machines >= s.Max:
 		return "quota: it has its maximum of " + plural.Count(s.Max, "machine")
 	}
-	asks := purchase.Pod{Item: pod.Item, Arch: pod.Arch}
-	return asks.RefusedBy(&purchase.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: sizeOf(s)})
+	asks, has := purchase.Pod{Item: pod.Item, Arch: pod.Arch}, extended.Amounts(s.ExtendedResources)
+	f := purchase.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: sizeOf(s), GPUs: names.GPUs(has), Resources: names}
+	f.Size.Extended = names.Capacity(has)
+	return asks.RefusedBy(&f)
 }
 
 // act sets what the fleet does for an unschedulable pod.

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/input/document"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
@@ -169,7 +170,7 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		return
 	}
 	size := packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
-	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod})
+	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod, Extended: extended.Amounts(requests)})
 }
 
 // skip returns the reason why a pod needs no machine of the plan, or an empty string if it needs

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
@@ -23,6 +24,8 @@ type Pod struct {
 	cluster.Pod
 	// Manifest is the Kubernetes pod, or nil for a pod of a table.
 	Manifest *corev1.Pod
+	// Extended are the extended resources that it requests; nil if there are none.
+	Extended map[corev1.ResourceName]int64
 }
 
 // Skipped is a pod of the file that needs no machine of the plan.
@@ -65,7 +68,11 @@ func ReadPods(name string, in io.Reader) (*Pods, error) {
 	}
 	var pods Pods
 	for _, p := range list.Pods {
-		pods.Pods = append(pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: p.Name, Size: p.Size}, Arch: p.Arch}})
+		pod := Pod{Pod: cluster.Pod{Item: packing.Item{Name: p.Name, Size: p.Size}, Arch: p.Arch}}
+		if p.MilliGPUs > 0 {
+			pod.Extended = map[corev1.ResourceName]int64{extended.MilliGPU: p.MilliGPUs}
+		}
+		pods.Pods = append(pods.Pods, pod)
 	}
 	pods.sort()
 	return &pods, nil

@@ -13,6 +13,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Request is the input of the planner. Create it with [NewRequest].
@@ -23,6 +25,7 @@ type Request struct {
 	flavors   []cluster.Flavor
 	origin    map[string]zoned
 	catalogue []Flavor
+	names     extended.Names // of the extended resources that are planned
 	// unplaceable are pods that are not planned, because it is unknown where they may run.
 	unplaceable []Reason
 	skipped     []Skipped
@@ -40,14 +43,16 @@ type zoned struct {
 // have rejected.
 func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped, others: pods.Others}
+	stated := r.nameResources(pods)
 	compiler := constraint.NewCompiler(nil)
 	demanding := false
 	var errs []error
 	for _, p := range pods.Pods {
 		pod := purchase.PodOf(&p.Pod) // without a runtime: the price per hour is minimized
+		pod.Size.Extended, _ = r.names.Requests(p.Extended)
 		if p.Manifest != nil {
 			demanding = true
-			if reason := unknowable(p.Manifest); reason != "" {
+			if reason := r.unknowable(&p, stated); reason != "" {
 				r.unplaceable = append(r.unplaceable, Reason{Pod: p.Name, Reason: reason})
 				continue
 			}
@@ -70,9 +75,29 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	return r, errors.Join(errs...)
 }
 
+// nameResources gives slots to the extended resources that pods request and flavors state, and returns those that flavors
+// state. Where no flavor states a resource, pods of tables are planned without it.
+func (r *Request) nameResources(pods *Pods) (stated map[corev1.ResourceName]bool) {
+	stated, requested := map[corev1.ResourceName]bool{}, map[corev1.ResourceName]bool{}
+	for i := range r.catalogue {
+		for name := range r.catalogue[i].Extended {
+			stated[name] = true
+		}
+	}
+	for i := range pods.Pods {
+		for name := range pods.Pods[i].Extended {
+			requested[name] = requested[name] || stated[name]
+		}
+	}
+	maps.DeleteFunc(requested, func(_ corev1.ResourceName, is bool) bool { return !is })
+	r.names = r.names.With(requested)
+	return stated
+}
+
 // add makes a flavor available in a zone.
 func (r *Request) add(o zoned) {
 	f := o.flavor.Flavor.Flavor
+	f.Size.Extended, f.GPUs, f.Resources = r.names.Capacity(o.flavor.Extended), r.names.GPUs(o.flavor.Extended), &r.names
 	f.Host = &constraint.Host{Name: f.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()}
 	if len(o.flavor.Zones) > 1 {
 		f.Name += "\x00" + o.zone // no flavor name contains this
@@ -82,15 +107,19 @@ func (r *Request) add(o zoned) {
 }
 
 // unknowable returns the reason why the two files do not determine where a pod may run, or an empty
-// string.
-func unknowable(pod *corev1.Pod) string {
+// string. stated are the extended resources that flavors state.
+func (r *Request) unknowable(p *Pod, stated map[corev1.ResourceName]bool) string {
+	pod := p.Manifest
 	if what := constraint.Unsupported(pod); what != "" {
 		return "has " + what + ", and the nodes that this allows are unknown here"
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	_, missing := r.names.Requests(p.Extended)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		switch quantity := requests[name]; {
-		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, quantity.IsZero():
+		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, quantity.IsZero(), stated[name] && name != missing:
+		case stated[name]:
+			return fmt.Sprintf("requests %v %s, and a plan considers %d kinds of extended resources", &quantity, name, packing.Slots)
 		default:
 			return fmt.Sprintf("requests %v %s, which flavors do not specify", &quantity, name)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -113,8 +114,10 @@ type Node struct {
 	Flavor string
 	// Class is the class of pods that the machine accepts.
 	Class class.Class
-	// Capacity is what pods can use of the machine in total (allocatable).
+	// Capacity is what pods can use of the machine in total (allocatable), and GPUs are those of the machine, including those
+	// that pods of DaemonSets use.
 	Capacity packing.Size
+	GPUs     extended.GPUs
 	// MaxPods is the maximum number of pods; nil means unlimited.
 	MaxPods *int64
 	// Arch is the CPU architecture, as in GOARCH.
@@ -156,6 +159,7 @@ func (n *Node) Used() packing.Size {
 	for i := range n.Pods {
 		used.MilliCPU += n.Pods[i].Size.MilliCPU
 		used.MemoryBytes += n.Pods[i].Size.MemoryBytes
+		used.Extended = used.Extended.Plus(n.Pods[i].Size.Extended)
 	}
 	return used
 }
@@ -215,6 +219,10 @@ type Flavor struct {
 	Name string
 	// Size is what pods can use of one machine (allocatable).
 	Size packing.Size
+	// GPUs are those of one machine. If there are any, machines of the flavor are bought only for pods that request some.
+	GPUs extended.GPUs
+	// Resources are the names of the extended resources, for people; nil if they are unknown.
+	Resources *extended.Names
 	// MaxPods is the maximum number of pods on one machine; nil means unlimited.
 	MaxPods *int64
 	// Arch is the CPU architecture, as in GOARCH.
@@ -225,6 +233,12 @@ type Flavor struct {
 	Most *int
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
+}
+
+// ServesGPUs reports whether a machine of the flavor has no GPUs, or some that pods of this size request in total. Machines
+// are bought only if it does: those with GPUs are expensive.
+func (f *Flavor) ServesGPUs(size packing.Size) bool {
+	return !f.GPUs.Any || size.Extended.Shares(f.GPUs.Amounts)
 }
 
 // Takes reports whether one machine can hold the given number of pods, whatever their size.

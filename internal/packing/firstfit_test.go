@@ -34,7 +34,7 @@ func TestPoolsFindTheFirstThatFits(t *testing.T) {
 					want = i
 				}
 			}
-			if got := q.Next(at, room, &steps); got != want {
+			if got := q.Next(at, &room, &steps); got != want {
 				t.Fatalf("from %d into %v: %d, want %d", at, room, got, want)
 			}
 		}

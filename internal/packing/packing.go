@@ -14,26 +14,43 @@ import (
 	"time"
 )
 
-// Size is an amount of both packed resources: the requests of an item, or the free room of a node. The free room is
-// negative if the node is overcommitted; nothing fits there.
+// Size is an amount of each resource: the requests of an item, or the free room of a node. The free CPU or memory is
+// negative if the node is overcommitted; nothing fits there. The orders of this package compare CPU and memory only.
 type Size struct {
 	MemoryBytes int64
 	MilliCPU    int64
+	// Extended are the other resources.
+	Extended Extended
 }
 
 // Fits reports whether an item of this size fits into the free room.
 func (s Size) Fits(free Size) bool {
-	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU
+	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && (s.Extended == Extended{} || s.Extended.Fits(free.Extended))
+}
+
+// FitsInto is [Size.Fits] without copies.
+func (s *Size) FitsInto(free *Size) bool {
+	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && (s.Extended == Extended{} || s.Extended.Fits(free.Extended))
 }
 
 // Minus returns s minus other.
 func (s Size) Minus(other Size) Size {
-	return Size{MemoryBytes: s.MemoryBytes - other.MemoryBytes, MilliCPU: s.MilliCPU - other.MilliCPU}
+	return Size{MemoryBytes: s.MemoryBytes - other.MemoryBytes, MilliCPU: s.MilliCPU - other.MilliCPU, Extended: s.Extended.Minus(other.Extended)}
 }
 
 // Plus returns s plus other.
 func (s Size) Plus(other Size) Size {
-	return Size{MemoryBytes: s.MemoryBytes + other.MemoryBytes, MilliCPU: s.MilliCPU + other.MilliCPU}
+	return Size{MemoryBytes: s.MemoryBytes + other.MemoryBytes, MilliCPU: s.MilliCPU + other.MilliCPU, Extended: s.Extended.Plus(other.Extended)}
+}
+
+// Most returns the greater amount of each resource.
+func (s Size) Most(other Size) Size {
+	return Size{MemoryBytes: max(s.MemoryBytes, other.MemoryBytes), MilliCPU: max(s.MilliCPU, other.MilliCPU), Extended: s.Extended.Most(other.Extended)}
+}
+
+// Least returns the smaller amount of each resource.
+func (s Size) Least(other Size) Size {
+	return Size{MemoryBytes: min(s.MemoryBytes, other.MemoryBytes), MilliCPU: min(s.MilliCPU, other.MilliCPU), Extended: s.Extended.Least(other.Extended)}
 }
 
 // Item is one pod to place.

@@ -19,6 +19,7 @@ import (
 type daemon struct {
 	demands  *constraint.Pod
 	size     packing.Size
+	disk     int64 // ephemeral storage in bytes
 	resident constraint.Resident
 }
 
@@ -88,8 +89,9 @@ func (v *View) daemon(set *appsv1.DaemonSet, pod *corev1.Pod) []daemon {
 	if err != nil {
 		return nil
 	}
-	size, _ := Requests(pod)
-	return []daemon{{demands: demands, size: largest(size, v.admitted(set)), resident: v.compiler.Resident(demands, "DaemonSet "+set.Namespace+"/"+set.Name)}}
+	asks := askedOf(pod)
+	size, _ := asks.sized(v.names)
+	return []daemon{{demands: demands, size: size.Most(v.admitted(set)), disk: asks.disk, resident: v.compiler.Resident(demands, "DaemonSet "+set.Namespace+"/"+set.Name)}}
 }
 
 // admitted returns what the newest pod of a DaemonSet was created with; without a pod, what is remembered of it, else
@@ -102,7 +104,7 @@ func (v *View) admitted(set *appsv1.DaemonSet) packing.Size {
 	if newest == nil {
 		return v.DaemonSizes.last(set, v.now)
 	}
-	size := v.facts(newest).size
+	size := v.size(newest)
 	v.DaemonSizes.see(set, size, v.now)
 	return size
 }
@@ -155,12 +157,10 @@ func (v *View) Static(nodes []string) (size packing.Size, pods int64) {
 			if !isStatic(pod) {
 				continue
 			}
-			asks := v.facts(pod).size
-			of.MilliCPU += asks.MilliCPU
-			of.MemoryBytes += asks.MemoryBytes
+			of = of.Plus(v.size(pod))
 			n++
 		}
-		size = packing.Size{MilliCPU: max(size.MilliCPU, of.MilliCPU), MemoryBytes: max(size.MemoryBytes, of.MemoryBytes)}
+		size = size.Most(of)
 		pods = max(pods, n)
 	}
 	return size, pods
@@ -172,17 +172,17 @@ func isStatic(pod *corev1.Pod) bool {
 	return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" && owner != nil && owner.Kind == "Node"
 }
 
-// Overhead returns the total requests of the DaemonSet pods on a machine, their number, and the pods.
-func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64, residents []constraint.Resident) {
+// Overhead returns the total requests of the DaemonSet pods on a machine, those for ephemeral storage in bytes, the number of
+// these pods, and the pods.
+func (v *View) Overhead(host *constraint.Host) (size packing.Size, disk, pods int64, residents []constraint.Resident) {
 	for i := range v.daemons {
 		if d := &v.daemons[i]; d.demands.Admits(host) == "" {
-			size.MilliCPU += d.size.MilliCPU
-			size.MemoryBytes += d.size.MemoryBytes
+			size, disk = size.Plus(d.size), disk+d.disk
 			pods++
 			residents = append(residents, d.resident)
 		}
 	}
-	return size, pods, residents
+	return size, disk, pods, residents
 }
 
 // DaemonSizes remembers what the pods of DaemonSets requested after admission while no pod shows it: when the last

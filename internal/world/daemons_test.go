@@ -45,7 +45,7 @@ func TestAPodOfADaemonSetCountsWithWhatItsPodsRequest(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: tc.spec}},
 			}}}
 			w.Pods = append(w.Pods, tc.pods...)
-			if got, pods, _ := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
+			if got, _, pods, _ := NewView(w, noon, runtimes.NewLearner()).Overhead(&constraint.Host{}); got != tc.want || pods != 1 {
 				t.Errorf("%d pods take %+v, want %+v", pods, got, tc.want)
 			}
 			if len(tc.spec.Containers) > 0 && w.Daemons[0].Spec.Template.Spec.Containers[0].Resources.Requests != nil {
@@ -79,7 +79,7 @@ func TestWhatAPodOfADaemonSetRequestedIsRememberedForAnHour(t *testing.T) {
 	} {
 		set.Generation = step.edit
 		w := &World{Daemons: []appsv1.DaemonSet{set}, Pods: step.pods, DaemonSizes: sizes}
-		if got, _, _ := NewView(w, noon.Add(step.after), runtimes.NewLearner()).Overhead(&constraint.Host{}); got.MilliCPU != step.want {
+		if got, _, _, _ := NewView(w, noon.Add(step.after), runtimes.NewLearner()).Overhead(&constraint.Host{}); got.MilliCPU != step.want {
 			t.Errorf("%s: %d m, want %d m", step.name, got.MilliCPU, step.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -21,6 +22,7 @@ import (
 type Facts struct {
 	mu    sync.Mutex
 	known map[types.UID]*facts
+	names extended.Names
 }
 
 // facts are what can be computed from a pod alone. They are shared between views: nobody may change them.
@@ -35,10 +37,10 @@ type facts struct {
 
 // asked is what a pod requests.
 type asked struct {
-	size packing.Size
-	disk int64 // ephemeral storage in bytes
-	// other is a resource besides CPU, memory and ephemeral storage: the first by name, or "" if the pod requests none.
-	other corev1.ResourceName
+	size packing.Size // CPU and memory: in which slots the extended resources are differs between views
+	disk int64        // ephemeral storage in bytes
+	// extended are the other resources; nil if there are none.
+	extended map[corev1.ResourceName]int64
 }
 
 // factsOf computes the facts of a pod.
@@ -51,14 +53,72 @@ func factsOf(pod *corev1.Pod) *facts {
 }
 
 func askedOf(pod *corev1.Pod) asked {
-	cpu, memory, extended := constraint.Requests(pod)
-	r := asked{size: packing.Size{MilliCPU: cpu, MemoryBytes: memory}, disk: extended[corev1.ResourceEphemeralStorage]}
-	for name, amount := range extended {
-		if amount > 0 && name != corev1.ResourceEphemeralStorage && (r.other == "" || name < r.other) {
-			r.other = name
+	cpu, memory, others := constraint.Requests(pod)
+	r := asked{size: packing.Size{MilliCPU: cpu, MemoryBytes: memory}, disk: others[corev1.ResourceEphemeralStorage]}
+	for name, amount := range others {
+		if amount > 0 && extended.Considered(name) {
+			if r.extended == nil {
+				r.extended = map[corev1.ResourceName]int64{}
+			}
+			r.extended[name] = amount
 		}
 	}
 	return r
+}
+
+// sized returns what is requested with the extended resources in their slots, and one that has no slot, or "".
+func (a *asked) sized(names extended.Names) (packing.Size, corev1.ResourceName) {
+	size := a.size
+	if len(a.extended) == 0 {
+		return size, ""
+	}
+	var missing corev1.ResourceName
+	size.Extended, missing = names.Requests(a.extended)
+	return size, missing
+}
+
+// asks returns what a pod requests, and an extended resource that it requests and that plans do not consider, or "".
+func (v *View) asks(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
+	return v.facts(pod).sized(v.names)
+}
+
+// size returns what a pod requests of the resources that plans consider.
+func (v *View) size(pod *corev1.Pod) packing.Size {
+	size, _ := v.asks(pod)
+	return size
+}
+
+// readNames gives slots to the extended resources that pods request.
+func (v *View) readNames() {
+	requested := map[corev1.ResourceName]bool{}
+	for _, pod := range v.Pods {
+		for name := range v.facts(pod).extended {
+			requested[name] = true
+		}
+	}
+	v.names = v.Facts.named(requested)
+	v.shared = new(v.names)
+}
+
+// named returns the slots of the requested resources. A resource keeps its slot from one observation to the next, so that
+// sizes that are remembered stay right.
+func (f *Facts) named(requested map[corev1.ResourceName]bool) extended.Names {
+	if f == nil {
+		return extended.Names{}.With(requested)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = f.names.With(requested)
+	return f.names
+}
+
+// Extended returns the names of the extended resources that plans consider. They do not keep the view in memory.
+func (v *View) Extended() *extended.Names { return v.shared }
+
+// Allocatable returns what pods can use of a node.
+func (v *View) Allocatable(node *corev1.Node) packing.Size {
+	of := node.Status.Allocatable
+	return packing.Size{MilliCPU: of.Cpu().MilliValue(), MemoryBytes: of.Memory().Value(), Extended: v.names.Capacity(extended.Amounts(of))}
 }
 
 // of returns the facts of a pod that has a UID and a resource version.
@@ -107,9 +167,9 @@ func (v *View) facts(pod *corev1.Pod) *facts {
 	return known
 }
 
-// Requests returns the requests of a pod, and the name of one requested resource other than CPU, memory and ephemeral
-// storage, if any.
+// Requests returns the requests of a pod for CPU and memory, and the name of one requested extended resource, the first by
+// name, if any.
 func Requests(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
 	r := askedOf(pod)
-	return r.size, r.other
+	return r.sized(extended.Names{})
 }

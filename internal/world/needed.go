@@ -35,8 +35,8 @@ func (v *View) free(node *corev1.Node) amounts {
 }
 
 // NeededBy returns the ready nodes that unschedulable pods need and that no new machine can replace, each with the name
-// of one such pod. These pods request extended resources, for which no machines are bought, and the nodes have the
-// resources and free room. Cordoned nodes count too, because the pod may have arrived just after the cordon.
+// of one such pod. These pods request extended resources that plans do not consider, and the nodes have the resources and
+// free room. Cordoned nodes count too, because the pod may have arrived just after the cordon.
 //
 // Cost: O(n·m) for n such pods and m nodes with extended resources.
 func (v *View) NeededBy() map[string]string {
@@ -46,7 +46,7 @@ func (v *View) NeededBy() map[string]string {
 		if _, is := Unschedulable(pod); !is || Restoring(pod) || v.Expendable(pod) {
 			continue
 		}
-		other := v.facts(pod).other
+		_, other := v.asks(pod)
 		settled, held := v.volumes.settle(pod)
 		if other == "" || held != "" || constraint.Unsupported(settled) != "" {
 			continue

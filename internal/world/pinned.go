@@ -15,11 +15,12 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// pinned returns the reason why a pod must not be moved to another node, or "". Plans of moves only consider CPU,
-// memory, ephemeral storage, the number of pods, and volumes whose driver some node has. A pod that needs other resources of its node might fit no other node, and no machine
-// is bought for such a pod: it would stay pending after its node is released.
+// pinned returns the reason why a pod must not be moved to another node, or "". Plans of moves only consider CPU, memory,
+// some extended resources, ephemeral storage, the number of pods, and volumes whose driver some node has. A pod that needs
+// other resources of its node might fit no other node, and no machine is bought for such a pod: it would stay pending after
+// its node is released.
 func (v *View) pinned(pod *corev1.Pod) string {
-	if name := v.facts(pod).other; name != "" {
+	if _, name := v.asks(pod); name != "" {
 		return fmt.Sprintf("it requests %s, which plans of moves do not consider", name)
 	}
 	if why := v.volumes.attached(pod); why != "" {

@@ -13,10 +13,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
@@ -26,6 +28,29 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 func requests(name corev1.ResourceName, amount string) func(*World, *corev1.Pod) {
 	return func(_ *World, pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{name: resource.MustParse(amount)}
+	}
+}
+
+// known is next in a cluster that has the pod: what it requests is considered.
+func known(next func(*World, *corev1.Pod)) func(*World, *corev1.Pod) {
+	return func(w *World, pod *corev1.Pod) {
+		next(w, pod)
+		w.Pods = append(w.Pods, pod)
+	}
+}
+
+// besideGPUs is next in a cluster in which other pods request so many kinds of GPUs that plans consider no other extended
+// resource.
+func besideGPUs(next func(*World, *corev1.Pod)) func(*World, *corev1.Pod) {
+	return func(w *World, pod *corev1.Pod) {
+		next(w, pod)
+		for i := range packing.Slots {
+			other := pod.DeepCopy()
+			other.Name, other.UID, other.Spec.NodeName = fmt.Sprint("gpu-", i), types.UID(fmt.Sprint("gpu-", i)), ""
+			requests(corev1.ResourceName(fmt.Sprintf("example.com/gpu-%d", i)), "1")(w, other)
+			other.Status.Conditions = nil
+			w.Pods = append(w.Pods, other)
+		}
 	}
 }
 
@@ -82,10 +107,11 @@ func TestAPodStaysThatNeedsMoreOfItsNodeThanPlansOfMovesCount(t *testing.T) {
 	}{
 		{"CPU is counted", requests(corev1.ResourceCPU, "2"), evict, ""},
 		{"memory is counted", requests(corev1.ResourceMemory, "2Gi"), evict, ""},
-		{"a GPU", requests(gpu, "1"), 0, "it requests nvidia.com/gpu"},
+		{"GPUs are counted", known(requests(gpu, "1")), evict, ""},
 		{"no GPU", requests(gpu, "0"), evict, ""},
-		{"a GPU, and it ends by itself", runs(requests(gpu, "1")), wait, "it requests nvidia.com/gpu"},
-		{"huge pages", requests("hugepages-2Mi", "4Mi"), 0, "it requests hugepages-2Mi"},
+		{"huge pages are counted", known(requests("hugepages-2Mi", "4Mi")), evict, ""},
+		{"more kinds of resources than are counted", besideGPUs(requests("example.com/nic", "1")), 0, "it requests example.com/nic"},
+		{"the same, and it ends by itself", runs(besideGPUs(requests("example.com/nic", "1"))), wait, "it requests example.com/nic"},
 		{"space on the node's disk", requests(corev1.ResourceEphemeralStorage, "1Gi"), evict, ""},
 		{"devices by claims", func(_ *World, pod *corev1.Pod) {
 			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "accelerator"}}
@@ -159,9 +185,10 @@ func TestAPodThatMovesGoesWhereItsVolumesCanBeReached(t *testing.T) {
 	}
 }
 
-// TestANodeIsNeededByAPodForWhichNothingIsBought uses a cordoned node with two GPUs.
+// TestANodeIsNeededByAPodForWhichNothingIsBought uses a cordoned node with two of a resource that plans do not consider.
 func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
-	ask := func(amount string) func(*World, *corev1.Pod) { return requests(gpu, amount) }
+	const nic corev1.ResourceName = "example.com/nic"
+	ask := func(amount string) func(*World, *corev1.Pod) { return besideGPUs(requests(nic, amount)) }
 	tests := []struct {
 		name   string
 		change func(*World, *corev1.Pod)
@@ -203,7 +230,7 @@ func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 					corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("10"),
 				}
 			}
-			w.Nodes["a"].Status.Allocatable[gpu] = resource.MustParse("2")
+			w.Nodes["a"].Status.Allocatable[nic] = resource.MustParse("2")
 			w.Nodes["a"].Spec.Unschedulable = true
 			w.Nodes["a"].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 			pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending

@@ -129,9 +129,6 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 			w.Pods = append(w.Pods, fixtures.Pod("other", 100, 1<<20, claiming("sole"), func(p *corev1.Pod) { p.Namespace, p.UID, p.Spec.NodeName = namespace, "o", "b" }))
 		}
 	}
-	gpu := of(func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
-	})
 	slots := func(n string) change {
 		return func(w *World, _ *corev1.Pod) {
 			for _, node := range w.Nodes {
@@ -236,7 +233,7 @@ func TestEachSentenceAboutAPodIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 		{"it is in namespace ", systemOptOut, optOut},
 		{", and no PodDisruptionBudgets were read", say(service, evicts(v1alpha1.EvictServicesOptOut), system, unread("PodDisruptionBudgets")), systemOptOut},
 		{", and no PodDisruptionBudget selects it", systemOptOut, say(service, evicts(v1alpha1.EvictServicesOptOut), system, unread("PodDisruptionBudgets"))},
-		{"it requests %s, which plans of moves do not consider", say(restarts, gpu), open},
+		{"it requests %s, which plans of moves do not consider", say(restarts, besideGPUs(requests("example.com/nic", "1"))), open},
 		{"it uses %s, which plans of moves do not consider", say(restarts, of(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} })), open},
 		{"volume %s of claim %s may have to be attached, and the number of volumes that other nodes can attach is unknown", say(restarts, uses("affine"), attached(corev1.ReadWriteOnce)), say(restarts, uses("affine"), attached(corev1.ReadWriteMany))},
 

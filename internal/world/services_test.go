@@ -111,7 +111,8 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		{"of the system, with a budget of others", out, inSystem(budgetFor("kube-system", "y", 1), budgetFor("default", "x", 1)), stays, "namespace kube-system"},
 		{"of the system, with a budget", out, inSystem(budgetFor("kube-system", "x", 1)), evict, ""},
 		{"of the system, and it is safe to evict", out, both(inSystem(), says(safe, "true")), evict, ""},
-		{"it requests a GPU", out, requests("nvidia.com/gpu", "1"), stays, "nvidia.com/gpu"},
+		{"it requests a GPU", out, known(requests("nvidia.com/gpu", "1")), evict, ""},
+		{"it requests what plans do not consider", out, besideGPUs(requests("example.com/nic", "1")), stays, "example.com/nic"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, pod := served()

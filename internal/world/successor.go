@@ -59,23 +59,20 @@ func (v *View) successor(pod *corev1.Pod) *packing.Size {
 	if owner == nil {
 		return nil
 	}
-	size := v.facts(pod).size
+	size := v.size(pod)
 	most := size
 	if template := v.template(pod.Namespace, owner); template != nil && !asCreated(pod) {
-		of, _ := Requests(raised(pod, template))
-		most = largest(most, of)
+		asks := askedOf(raised(pod, template))
+		of, _ := asks.sized(v.names)
+		most = most.Most(of)
 	}
 	if newest := v.successors.newest[owner.UID]; newest != nil && newest.UID != pod.UID && newer(newest, pod) {
-		most = largest(most, v.facts(newest).size)
+		most = most.Most(v.size(newest))
 	}
 	if most == size {
 		return nil
 	}
 	return &most
-}
-
-func largest(a, b packing.Size) packing.Size {
-	return packing.Size{MilliCPU: max(a.MilliCPU, b.MilliCPU), MemoryBytes: max(a.MemoryBytes, b.MemoryBytes)}
 }
 
 // template returns the spec from which a controller creates pods, with default requests; nil if it is unknown.

@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
@@ -39,6 +40,8 @@ type View struct {
 	labelled   map[string]map[[2]string][]*corev1.Pod // by label, then namespace and value: see podsWith
 	daemonSets map[daemonSet]constraint.Resident
 	known      map[*corev1.Pod]*facts // of pods that Facts does not remember
+	names      extended.Names         // of the extended resources that sizes have
+	shared     *extended.Names        // a copy for others
 
 	// selecting are the PodDisruptionBudgets, by namespace. without, if not nil, is the name of one to ignore, or "" for
 	// all. oneBudget ignores that several of them select a pod.
@@ -61,6 +64,7 @@ func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 		spreads: map[string]map[string]int{}, labelled: map[string]map[[2]string][]*corev1.Pod{},
 	}
 	w.Facts.prune(w.Pods)
+	v.readNames()
 	v.readSuccessors()
 	v.readDaemons()
 	reserved := w.reserved()
@@ -169,7 +173,7 @@ func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
 	if held == "" {
 		held = constraint.Unsupported(settled)
 	}
-	if other := v.facts(pod).other; held == "" && other != "" {
+	if _, other := v.asks(pod); held == "" && other != "" {
 		held = fmt.Sprintf("resource %s", other)
 	}
 	return settled, held
@@ -199,7 +203,7 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 // the result describes the pod that would replace it on another node.
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	of := v.facts(pod)
-	p := cluster.Pod{Item: packing.Item{Name: of.name, Size: of.size}, Class: of.class, Namespace: pod.Namespace, Images: of.images, Controller: of.controller}
+	p := cluster.Pod{Item: packing.Item{Name: of.name, Size: v.size(pod)}, Class: of.class, Namespace: pod.Namespace, Images: of.images, Controller: of.controller}
 	p.Expendable = v.Expendable(pod)
 	if !waits {
 		exit := v.Exit(pod)
@@ -254,7 +258,10 @@ func (v *View) guessed(pod *corev1.Pod) bool {
 func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	allocatable := node.Status.Allocatable
 	most := allocatable.Pods().Value()
-	n.Capacity = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
+	n.Capacity = v.Allocatable(node)
+	if gpus := v.names.GPUs(extended.Amounts(allocatable)); gpus.Any || !n.GPUs.Any {
+		n.GPUs = gpus // else they are expected, and not published
+	}
 	n.Arch, n.Host = node.Labels[corev1.LabelArchStable], constraint.NewHost(node)
 	n.Class = ClassOf(node, n.Class)
 	n.Phase, n.Due = cluster.Ready, 0
@@ -270,7 +277,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		n.Host.Disk.Free -= of.disk
 		if of.everyNode {
 			n.Host.Disk.Total -= of.disk
-			n.Capacity = n.Capacity.Minus(of.size)
+			n.Capacity = n.Capacity.Minus(v.size(pod))
 			most--
 			if r, is := v.resident(pod); is {
 				n.Host.Residents = append(n.Host.Residents, r)

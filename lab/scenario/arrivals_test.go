@@ -237,8 +237,8 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 		for seed, want := range tc.want {
 			h := fnv.New64a()
 			for _, p := range arrivals(t, s, seed) {
-				fmt.Fprintf(h, "{Name:%s Class:%s Size:%+v Arrival:%v Runtime:%v Lifetime:%v Category:%s Arch:%s EnergyWeight:0.5}\n",
-					p.Name, p.Class, p.Size, p.Arrival, p.Runtime, p.Lifetime, p.Category, p.Arch) // in the format of that time
+				fmt.Fprintf(h, "{Name:%s Class:%s Size:{MemoryBytes:%d MilliCPU:%d} Arrival:%v Runtime:%v Lifetime:%v Category:%s Arch:%s EnergyWeight:0.5}\n",
+					p.Name, p.Class, p.Size.MemoryBytes, p.Size.MilliCPU, p.Arrival, p.Runtime, p.Lifetime, p.Category, p.Arch) // in the format of that time
 			}
 			if got := h.Sum64(); got != want {
 				t.Errorf("%d patterns, seed %d: hash %#x, want %#x", len(tc.patterns), seed, got, want)

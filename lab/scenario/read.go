@@ -197,6 +197,7 @@ func (b *builder) flavor(_ int, v value) {
 		}),
 		optional("speed", into(&f.Speed, b.ratio(1, maxRatio))),
 		optional("arch", into(&f.Arch, b.arch)),
+		optional("gpus", func(v value) { f.setGPUs(b.gpus(v)) }),
 		optional("maxPods", into(&f.MaxPods, func(v value) *int64 { return new(b.number(1, 1, maxMaxPods)(v)) })))
 	if !ok {
 		return

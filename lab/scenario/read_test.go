@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func files(path string) ([]byte, error) {
 		"end.csv":     "arrival_s,cpu_milli,memory_mib,runtime_s,name\n7200,1,1,1,at\n7200.000000001,1,1,1,after\n",
 		"long.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name\n0,1,1,315360001,a\n",
 		"name.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name\n0,1,1,1," + strings.Repeat("a", 252) + "\n",
+		"openb.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\na,1,1,2,600,BE,1,2\n",
 		"flavors.csv": "name,cpu,memory_gib,price_per_hour,arch,max_pods\nz,2,8,0.1,arm64,20\ny,1,1,0.05,,\n",
 		"bad.csv":     "arrival_s,cpu_milli,memory_mib,runtime_s\nNaN,1,1,1\n",
 		"badf.csv":    "name,cpu,memory_gib,price_per_hour\na,-1,1,1\n",
@@ -449,5 +451,33 @@ func TestTheScenariosOfThePaperAreRead(t *testing.T) {
 				t.Errorf("%d pods and %d flavors, want about 480 and %d", len(pods), len(s.Flavors), len(prices))
 			}
 		})
+	}
+}
+
+// TestGPUsAreReadInThousandths has a flavor with GPUs, so that the pods of an openb pod list have theirs.
+func TestGPUsAreReadInThousandths(t *testing.T) {
+	const rest = `
+  flavors: [{name: f, cpu: 8, memory: 8Gi, pricePerHour: 1, gpus: %s}]
+  taskKinds: [{name: k, class: batch, cpu: 1, memory: 1Gi, gpus: 2, runtime: 1m}]
+  workload:
+    pods: [{name: p, class: batch, cpu: 1, memory: 1Gi, gpus: 0.25, runtime: 1m}]
+    traces: [{file: openb.csv}]
+`
+	s := read(t, head+fmt.Sprintf(rest, "1.5"))
+	f := &s.Flavors[0]
+	if f.Size.Extended != (packing.Extended{1500}) || !f.GPUs.Any || f.GPUs.Amounts != f.Size.Extended || f.Resources.Name(0) != "alibabacloud.com/gpu-milli" {
+		t.Errorf("the flavor is %+v, want 1.5 GPUs", f)
+	}
+	sizes := []packing.Extended{s.Workload.Pods[0].Size.Extended, s.Workload.Traces[0].Pods[0].Size.Extended}
+	for _, k := range s.TaskKinds {
+		if k.Name == "k" {
+			sizes = append(sizes, k.Size.Extended)
+		}
+	}
+	if want := []packing.Extended{{250}, {1200}, {2000}}; !slices.Equal(sizes, want) {
+		t.Errorf("pods have %v, want %v", sizes, want)
+	}
+	if s := read(t, head+fmt.Sprintf(rest, "0")); s.Flavors[0].GPUs.Any || s.Workload.Traces[0].Pods[0].Size.Extended != (packing.Extended{}) {
+		t.Errorf("without GPUs on machines, those of a trace count: %+v", s.Workload.Traces[0].Pods)
 	}
 }

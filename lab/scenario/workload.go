@@ -39,8 +39,12 @@ func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *
 		required("memory", "an amount such as 300Mi", into(&size.MemoryBytes, parsed(b.reader, "an amount such as 300Mi", parseMemory(table.RoundUp)))),
 		optional("category", into(category, b.category)),
 		optional("arch", into(arch, b.arch)),
+		optional("gpus", func(v value) { size.Extended = milliGPUs(b.gpus(v)) }),
 	}
 }
+
+// gpus reads a number of GPUs in thousandths.
+func (b *builder) gpus(v value) int64 { return b.number(0, 1000, maxMilliGPUs)(v) }
 
 // moving returns the fields about namespace, weight and migration, which traces have too.
 func (b *builder) moving(namespace *string, weight func(v value), m *Migratable) []field {
@@ -160,6 +164,7 @@ func (b *builder) trace(_ int, v value) {
 // for what a recording does not have.
 func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	var pods []Pod
+	gpus := slices.ContainsFunc(b.s.Flavors, func(f Flavor) bool { return f.GPUs.Any })
 	for _, p := range all {
 		arrival, runtime := scaled(p.Arrival, t.TimeScale), scaled(p.Runtime, t.TimeScale)
 		if arrival > b.s.Horizon {
@@ -176,6 +181,9 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			Category: p.Category, Migration: like.Migration,
 		}
 		pod.Arrival, pod.Runtime = arrival, runtime
+		if gpus {
+			pod.Size.Extended = milliGPUs(p.MilliGPUs)
+		}
 		if t.Name != "" {
 			pod.Name = t.Name + "-" + p.Name
 		}

@@ -71,7 +71,7 @@ func (e *engine) beginToPay(m *machine) {
 	m.from, m.metered = e.now, e.now
 	e.paid++
 	e.result.NodesPeak = max(e.result.NodesPeak, e.paid)
-	e.capacity = plus(e.capacity, m.flavor.Size)
+	e.capacity = e.capacity.Plus(m.flavor.Size)
 }
 
 func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
@@ -158,15 +158,14 @@ func (m *machine) room() packing.Size { return m.flavor.Size.Minus(m.used) }
 func (m *machine) count() int { return len(m.pods) + len(m.coming) }
 
 // take adds a pod's request to a machine, drop removes it.
-func (e *engine) take(m *machine, size packing.Size) { e.change(m, size.MilliCPU, size.MemoryBytes) }
-func (e *engine) drop(m *machine, size packing.Size) { e.change(m, -size.MilliCPU, -size.MemoryBytes) }
-
-func (e *engine) change(m *machine, milliCPU, memory int64) {
+func (e *engine) take(m *machine, size packing.Size) {
 	e.meter(m, e.now)
-	m.used.MilliCPU += milliCPU
-	m.used.MemoryBytes += memory
-	e.used.MilliCPU += milliCPU
-	e.used.MemoryBytes += memory
+	m.used, e.used = m.used.Plus(size), e.used.Plus(size)
+}
+
+func (e *engine) drop(m *machine, size packing.Size) {
+	e.meter(m, e.now)
+	m.used, e.used = m.used.Minus(size), e.used.Minus(size)
 }
 
 // meter updates the machine's energy and utilization to the given time. The products are converted
@@ -184,8 +183,13 @@ func (e *engine) meter(m *machine, now time.Duration) {
 	e.meterElectricity(m, since, now)
 }
 
-func plus(a, b packing.Size) packing.Size {
-	return packing.Size{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
+// addExtended adds the extended resources of a size to a list.
+func addExtended(list corev1.ResourceList, size packing.Size) {
+	for slot, amount := range size.Extended {
+		if amount > 0 {
+			list[scenario.Resources[slot]] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
+		}
+	}
 }
 
 func nodeObject(m *machine) *corev1.Node {
@@ -194,6 +198,7 @@ func nodeObject(m *machine) *corev1.Node {
 		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.Size.MemoryBytes, resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(ptr.Deref(m.flavor.MaxPods, 0), resource.DecimalSI),
 	}
+	addExtended(capacity, m.flavor.Size)
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{
 			corev1.LabelHostname: m.name, corev1.LabelInstanceTypeStable: m.flavor.Name, corev1.LabelArchStable: m.flavor.Arch,

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/scenario"
 )
@@ -72,7 +73,7 @@ func (e *engine) flavors() []cluster.Flavor {
 // seen returns a machine as the controller observes it.
 func (e *engine) seen(m *machine) cluster.Node {
 	n := cluster.Node{
-		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size, MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
+		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size, GPUs: m.flavor.GPUs, MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
 		MicroDollarsPerHour: m.flavor.MicroDollarsPerHour, Phase: cluster.Ready,
 		Pods: make([]cluster.Pod, 0, m.count()), Incoming: len(m.coming),
 	}
@@ -151,7 +152,7 @@ func (e *engine) impossible(p *scenario.Pod) string {
 
 // impossible checks the flavors that can be bought, if any, and the initial machines.
 func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.Class, p *scenario.Pod) string {
-	arch, kind, cpu, memory, takes := false, false, false, false, false
+	arch, kind, cpu, memory, gpus, takes := false, false, false, false, false, false
 	call := func(f *scenario.Flavor, c class.Class) {
 		if p.Arch != "" && p.Arch != f.Arch {
 			return
@@ -162,6 +163,7 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 		}
 		kind = true
 		cpu, memory = cpu || p.Size.MilliCPU <= f.Size.MilliCPU, memory || p.Size.MemoryBytes <= f.Size.MemoryBytes
+		gpus = gpus || p.Size.Extended.Fits(f.Size.Extended)
 		takes = takes || p.Size.Fits(f.Size)
 	}
 	for i := range s.Flavors {
@@ -186,6 +188,10 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 		return "asks for more CPU than any machine has"
 	case !memory:
 		return "asks for more memory than any machine has"
+	case !gpus:
+		return "asks for more GPUs than any machine has"
+	case p.Size.Extended != packing.Extended{}:
+		return "no one machine has the CPU, the memory and the GPUs it asks for"
 	default:
 		return "no one machine has both the CPU and the memory it asks for"
 	}

@@ -246,6 +246,7 @@ func podObject(p *scenario.Pod, now time.Duration, attempt int) *corev1.Pod {
 			}}}},
 		},
 	}
+	addExtended(object.Spec.Containers[0].Resources.Requests, p.Size)
 	if p.Arch != "" {
 		object.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: p.Arch}
 	}

@@ -24,7 +24,7 @@ const mostFaults = 10
 //   - every pod is assigned or unplaceable, once, and no other pod is;
 //   - machines are called FLAVOR-N from 0, with correct counts and prices, and each
 //     has a pod;
-//   - no machine is overcommitted: CPU, memory, number of pods;
+//   - no machine is overcommitted: CPU, memory, extended resources that its flavor states, number of pods;
 //   - each pod may be on its machine: architecture, node selector, node affinity,
 //     taints;
 //   - there is an order in which the pods can be bound one by one, each satisfied by
@@ -69,6 +69,7 @@ type machine struct {
 	free   packing.Size
 	places int64
 	pods   int
+	asked  map[corev1.ResourceName]int64 // extended resources of its pods
 }
 
 func (c *checker) fault(format string, args ...any) {
@@ -93,7 +94,7 @@ func (c *checker) purchases(d planfile.Document) {
 			c.fault("machine %s is in zone %q, want one of %q", p.Machine, p.Zone, f.Zoned())
 		}
 		c.machines[p.Machine] = &machine{
-			flavor: f, free: f.Size, places: *f.MaxPods,
+			flavor: f, free: f.Size, places: *f.MaxPods, asked: map[corev1.ResourceName]int64{},
 			host: &constraint.Host{Name: p.Machine, Labels: f.NodeLabels(p.Zone), Taints: f.NodeTaints()},
 		}
 		counts[p.Flavor]++
@@ -141,6 +142,9 @@ func (c *checker) assignments(d planfile.Document) {
 			c.fault("pod %s needs %s and is on %s, which is %s", a.Pod, p.Arch, a.Machine, m.flavor.Arch)
 		}
 		m.free, m.pods = m.free.Minus(p.Size), m.pods+1
+		for name, amount := range p.Extended {
+			m.asked[name] += amount
+		}
 	}
 	for _, u := range d.Unplaceable {
 		once(u.Pod)
@@ -159,6 +163,21 @@ func (c *checker) assignments(d planfile.Document) {
 			c.fault("machine %s is bought for nobody", p.Machine)
 		case m.free.MilliCPU < 0 || m.free.MemoryBytes < 0 || int64(m.pods) > m.places:
 			c.fault("machine %s is over-filled: CPU %dm and %d bytes left, %d pods of %d", p.Machine, m.free.MilliCPU, m.free.MemoryBytes, m.pods, m.places)
+		default:
+			c.devices(p.Machine, m)
+		}
+	}
+}
+
+// devices checks the extended resources of a machine. Pods of tables are planned without what no flavor states.
+func (c *checker) devices(name string, m *machine) {
+	for resource, asked := range m.asked {
+		stated := false
+		for _, f := range c.flavors {
+			stated = stated || f.Extended[resource] > 0
+		}
+		if stated && asked > m.flavor.Extended[resource] {
+			c.fault("machine %s has %d of %s, and its pods request %d", name, m.flavor.Extended[resource], resource, asked)
 		}
 	}
 }

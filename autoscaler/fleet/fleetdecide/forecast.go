@@ -26,7 +26,7 @@ import (
 type forecast struct {
 	nodes   []future
 	waiting []waiter     // in scheduling order
-	least   packing.Size // no pending pod requests less of either resource
+	least   packing.Size // no pending pod requests less of CPU or memory
 	floor   packing.Size // no pending or arriving pod requests less of either
 	roomy   []int        // indices of the open nodes with room for the floor, in no order
 	events  *heap.Heap[coming]
@@ -46,6 +46,7 @@ type placed struct {
 	node *cluster.Node
 }
 
+// smaller returns the smaller CPU and memory, without extended resources: most pods request none.
 func smaller(a, b packing.Size) packing.Size {
 	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
 }
@@ -204,7 +205,7 @@ func (f *forecast) run() []waiter {
 		if e.ready {
 			n.open = true
 		} else {
-			n.Free = packing.Size{MilliCPU: n.Free.MilliCPU + e.free.MilliCPU, MemoryBytes: n.Free.MemoryBytes + e.free.MemoryBytes}
+			n.Free = n.Free.Plus(e.free)
 			n.pods--
 			n.attached.Remove(e.demands)
 		}
@@ -318,12 +319,13 @@ const mostExpected = 500
 // expectedPrefix begins the names of expected pods in a plan. No pod name contains a space.
 const expectedPrefix = "expected "
 
-// kindOfArrival groups pods whose arrivals are counted together. Their sizes may differ: in a stream of diverse pods,
-// hardly a size comes twice, but their sum hardly changes.
+// kindOfArrival groups pods whose arrivals are counted together. Their CPU and memory may differ: in a stream of diverse
+// pods, hardly a size comes twice, but their sum hardly changes.
 type kindOfArrival struct {
-	class   class.Class
-	arch    string
-	demands *constraint.Pod
+	class    class.Class
+	arch     string
+	demands  *constraint.Pod
+	extended packing.Extended
 }
 
 // expected returns the pods that are expected to arrive and to be unschedulable before a machine bought now would be ready,
@@ -403,7 +405,7 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 		if p.Waited < 0 || p.Waited >= window || coupled[p.Demands] {
 			continue
 		}
-		kind := kindOfArrival{p.Class, p.Arch, p.Demands}
+		kind := kindOfArrival{p.Class, p.Arch, p.Demands, p.Size.Extended}
 		k := kinds[kind]
 		if k == nil {
 			k = &kindSeen{}

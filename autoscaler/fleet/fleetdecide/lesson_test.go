@@ -10,6 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // machineOf is a machine of a flavor with the given age and allocatable resources.
@@ -225,5 +226,31 @@ func TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor(t *testing.T
 	s.Pending = podsOf(p)
 	if d := Fleet(s, o, mover(), midnight.Add(6*minute)); len(d.Plan.Machines) != 1 {
 		t.Errorf("later %v is bought", planned(&d.Plan.Plan))
+	}
+}
+
+// TestALessonAboutAResourceIsOneForPodsOfAllSizes has a machine without the GPU of its flavor.
+func TestALessonAboutAResourceIsOneForPodsOfAllSizes(t *testing.T) {
+	with := func(p cluster.Pod, gpus int16) *cluster.Pod {
+		p.Size.Extended[0] = gpus
+		return &p
+	}
+	f := &cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 8000, MemoryBytes: 8 << 30, Extended: packing.Extended{1}}}
+	n := &cluster.Node{Name: "n", Capacity: packing.Size{MilliCPU: 8000, MemoryBytes: 8 << 30}}
+	found, differs := compare(with(service("p", 4), 1), f, n, "")
+	if !differs {
+		t.Fatal("nothing is learned")
+	}
+	for name, tc := range map[string]struct {
+		pod  *cluster.Pod
+		want bool
+	}{
+		"a smaller pod with a GPU":  {with(service("q", 1), 1), true},
+		"a larger pod with a GPU":   {with(service("q", 6), 1), true},
+		"a larger pod without GPUs": {with(service("q", 6), 0), false},
+	} {
+		if got := found.about(tc.pod); got != tc.want {
+			t.Errorf("%s: the lesson %+v is about it: %t, want %t", name, found.size, got, tc.want)
+		}
 	}
 }

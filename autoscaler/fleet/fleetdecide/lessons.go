@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -34,8 +35,8 @@ type Lessons struct {
 // lesson excludes one flavor for some pods.
 type lesson struct {
 	flavor string
-	// The pods are those that request at least size of both resources, those with the same demands on a node, or the
-	// one with this name.
+	// The pods are those that request at least size of each resource, those with the same demands on a node, or the one with
+	// this name.
 	size    *packing.Size
 	demands *string
 	pod     string
@@ -146,15 +147,35 @@ func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string)
 		return lesson{}, false
 	}
 	if !fits {
-		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but a machine of it, node %s, leaves %s",
-			f.Name, amount(f.Size), n.Name, amount(n.Capacity))}, true
+		return lesson{flavor: f.Name, size: lackingOf(p.Size, n.Capacity), why: fmt.Sprintf("flavor %s was expected to leave %s for pods, but a machine of it, node %s, leaves %s",
+			f.Name, amount(f.Size, f.Resources), n.Name, amount(n.Capacity, f.Resources))}, true
 	}
 	key := demandsOf(p)
 	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("flavor %s was expected to admit it, but a machine of it, node %s, does not: %s", f.Name, n.Name, refuses)}, true
 }
 
-func amount(s packing.Size) string {
-	return fmt.Sprintf("CPU %dm and %d MiB of memory", s.MilliCPU, s.MemoryBytes>>20)
+// lackingOf returns the size that pods must at least have for a machine not to hold them, as one of this size shows: if the
+// machine lacks extended resources only, pods of any CPU and memory that request as much of these.
+func lackingOf(size, capacity packing.Size) *packing.Size {
+	if size.MilliCPU <= capacity.MilliCPU && size.MemoryBytes <= capacity.MemoryBytes {
+		return &packing.Size{Extended: size.Extended.Beyond(capacity.Extended)}
+	}
+	size.Extended = packing.Extended{}
+	return &size
+}
+
+// amount describes a size. names are those of its extended resources.
+func amount(s packing.Size, names *extended.Names) string {
+	text := fmt.Sprintf("CPU %dm and %d MiB of memory", s.MilliCPU, s.MemoryBytes>>20)
+	if names == nil {
+		return text
+	}
+	for slot, name := range names {
+		if name != "" {
+			text += fmt.Sprintf(", %d of resource %s", s.Extended[slot], name)
+		}
+	}
+	return text
 }
 
 // add adds a lesson from a node, and reports whether it is new. An expired lesson is not learned again from a machine

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -90,7 +92,8 @@ type Machine struct {
 	// machine is on order.
 	Key     string
 	OnOrder bool
-	// Startup is the startup taint that the ready node of the machine still has; empty if there is none.
+	// Startup is the startup taint that the ready node of the machine still has, or the extended resource that it does not
+	// have yet; empty if there is neither.
 	Startup string
 	// NodeState is its node; nil if there is none, although the provider may know the name of one that is gone.
 	NodeState *NodeState
@@ -107,6 +110,8 @@ type NodeState struct {
 	Deleted, Drained bool
 	// Taints are its taints, in the format of [Machine.Startup].
 	Taints []string
+	// Lacks is an extended resource that machines of the flavor should have and that it does not have; empty if there is none.
+	Lacks corev1.ResourceName
 	// Remains are the pods on the node if it is not ready.
 	Remains Remains
 }
@@ -353,8 +358,8 @@ func (r *planning) learn() {
 			continue
 		}
 		took := m.NodeState.Changed.Sub(m.Ordered)
-		if taint, had := r.m.startup[m.Name]; had {
-			if r.keepsTaint(m, taint) {
+		if lacked, had := r.m.startup[m.Name]; had {
+			if r.keepsTaint(m, lacked) || r.staysWithout(m, lacked) {
 				continue // it did not come in time
 			}
 			took = r.now.Sub(m.Ordered) // it accepted no pods before
@@ -377,12 +382,30 @@ func (r *planning) keepsTaint(m *Machine, taint string) bool {
 	r.recordEvent(Event{true, v1alpha1.FleetReasonTaintRemains, v1alpha1.ActionWait, fmt.Sprintf(
 		"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor",
 		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
+	r.avoidUnused(m)
+	return true
+}
+
+// staysWithout reports whether a node still lacks an extended resource after the join timeout, and emits an event. The flavor
+// is avoided as by [planning.keepsTaint]: no pod that requests the resource could run on its machines.
+func (r *planning) staysWithout(m *Machine, resource string) bool {
+	if m.NodeState.Lacks == "" || string(m.NodeState.Lacks) != resource {
+		return false
+	}
+	r.recordEvent(Event{true, v1alpha1.FleetReasonResourceMissing, v1alpha1.ActionWait, fmt.Sprintf(
+		"node %s of flavor %s still has no %s %v after its machine was ordered: check the driver and the device plugin that publish it, or correct what the flavor states",
+		m.Key, m.Flavor, resource, r.flavors[m.Flavor].JoinTimeout)})
+	r.avoidUnused(m)
+	return true
+}
+
+// avoidUnused avoids the flavor of a machine on whose node no pod runs.
+func (r *planning) avoidUnused(m *Machine) {
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
 	if !slices.ContainsFunc(r.state.Nodes, used) {
 		r.actions.Avoid = append(r.actions.Avoid, r.avoid(m.Flavor))
 		r.m.nominations.end(m.Flavor)
 	}
-	return true
 }
 
 // plan decides what to order, and which other nodes to cordon.

@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/moves"
 	"supercargo.dev/supercargo/test/kit/sentences"
 )
@@ -181,7 +182,29 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		return told(&a)
 	}
 
+	without := func(lacks corev1.ResourceName) string {
+		s := newScene()
+		m := s.machine("m", "small", 9*minute)
+		m.Startup = "nvidia.com/gpu"
+		m.NodeState = &NodeState{Name: "a", Ready: true, Created: m.Ordered, Changed: m.Ordered}
+		s.round()
+		m.Key, m.OnOrder, m.Startup, m.NodeState.Lacks = "a", false, "", lacks
+		s.State.Nodes[0].Name = "a"
+		a := s.round()
+		return told(&a)
+	}
+
 	// Pods without a machine.
+	gpus := func(has int16) string {
+		l, p := &Lessons{BackOff: 5 * minute}, service("p", 1)
+		p.Size.Extended[0] = 1
+		n := machineOf("small", "b", minute, 4)
+		n.Capacity.Extended[0] = has
+		s := quiet([]cluster.Pod{p}, n)
+		s.Flavors = s.Flavors[1:]
+		s.Flavors[0].Size.Extended[0], s.Flavors[0].Resources = 1, &extended.Names{"nvidia.com/gpu"}
+		return fleet(s, func(o *FleetOptions) { o.Lessons = l })
+	}
 	learned := func(cpu int64, pods ...cluster.Pod) string {
 		l := &Lessons{BackOff: 5 * minute}
 		s := quiet(pods, machineOf("small", "b", minute, cpu))
@@ -288,6 +311,7 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"node %s is not ready, and pod %s on it is not being deleted and may still run: delete the pod, or set taint %s on the node if its machine is off", remains(1, "p"), remains(1, "")},
 		{"node %s is not ready, and its flavor %s has its minimum number of machines: replace the machine", machine(time.Hour, onNode(func(*NodeState) {}), atLeast(1)), never},
 		{"node %s of flavor %s still has taint %s %v after its machine was ordered, so the taint counts as permanent: check the component that should remove it, or add it to the taints of the flavor", tainted("driver:NoSchedule"), tainted()},
+		{"node %s of flavor %s still has no %s %v after its machine was ordered: check the driver and the device plugin that publish it, or correct what the flavor states", without("nvidia.com/gpu"), without("")},
 
 		// Pods without a machine.
 		{"has waited for %v although node %s seems to have room for it: check the events of its scheduler", unexplained(patience), unexplained(patience - 1)},
@@ -295,6 +319,7 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"flavor %s was expected to leave %s for pods, but a machine of it, node %s, leaves %s", learned(3, service("p", 4)), learned(4, service("p", 4))},
 		{"flavor %s was expected to admit it, but a machine of it, node %s, does not: %s", admitted("driver"), admitted("")},
 		{"CPU %dm and %d MiB of memory", learned(3, service("p", 4)), admitted("driver")},
+		{", %d of resource %s", gpus(0), learned(3, service("p", 4))},
 		{"%s; in back-off until %s", learned(3, service("p", 4)), learned(4, service("p", 4))},
 		{"image %q does not run on %s (exec format error)", crashes, lacks},
 		{"image %q has no variant for %s", lacks, crashes},

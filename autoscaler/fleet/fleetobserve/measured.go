@@ -1,6 +1,7 @@
 package fleetobserve
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -23,11 +25,25 @@ type traits struct {
 	// attaches is as in [constraint.Host]: what the nodes of the flavor can attach or, if there are none, other nodes of
 	// its instance type.
 	attaches map[string]int64
+	// published are the extended resources that nodes of the flavor have. settled reports that one of them is older than its
+	// join timeout: it has what it will ever have.
+	published map[corev1.ResourceName]int64
+	settled   bool
 }
 
 // keep returns the taints without those that nodes have only while they start.
 func (t *traits) keep(taints []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return world.HasTaint(t.passing, &taint) })
+}
+
+// publish adds the extended resources of a node: of each, the most.
+func (t *traits) publish(node *corev1.Node) {
+	for name, amount := range extended.Amounts(node.Status.Allocatable) {
+		if t.published == nil {
+			t.published = map[corev1.ResourceName]int64{}
+		}
+		t.published[name] = max(t.published[name], amount)
+	}
 }
 
 // readTraits reads the traits of all flavors of a fleet.
@@ -46,8 +62,9 @@ func (o *observer) readTraits(s *Stock) {
 		var names []string
 		for _, m := range nodes[f.Name] {
 			names = append(names, m.Node)
+			t.publish(o.View.Nodes[m.Node])
 			if o.Now.Sub(m.Ordered) >= joinTimeout(s.Fleet, f) {
-				t.taints = append(t.taints, o.View.Nodes[m.Node].Spec.Taints...)
+				t.taints, t.settled = append(t.taints, o.View.Nodes[m.Node].Spec.Taints...), true
 			}
 		}
 		for _, name := range names {
@@ -61,6 +78,16 @@ func (o *observer) readTraits(s *Stock) {
 	}
 }
 
+// withMissing returns amounts with those of other resources that they lack. It changes neither.
+func withMissing(amounts, others map[corev1.ResourceName]int64) map[corev1.ResourceName]int64 {
+	if len(others) == 0 {
+		return amounts
+	}
+	all := maps.Clone(others)
+	maps.Copy(all, amounts)
+	return all
+}
+
 // byInstanceType returns the nodes of each instance type, without those of none.
 func (o *observer) byInstanceType() map[string][]string {
 	all := map[string][]string{}
@@ -72,34 +99,54 @@ func (o *observer) byInstanceType() map[string][]string {
 	return all
 }
 
-// startingNode returns a node that has a startup taint, and the taint. If the node is ready, it is a machine on order,
-// minus what the pods already on it use. n is the machine as expected, which it is otherwise, without a taint.
-func (o *observer) startingNode(node *corev1.Node, taint corev1.Taint, n cluster.Node) (as cluster.Node, startup string) {
+// startingNode returns a node that has a startup taint or lacks a resource, and which. If the node is ready, it is a machine on
+// order, minus what the pods already on it use. n is the machine as expected, which it is otherwise, lacking nothing.
+func (o *observer) startingNode(node *corev1.Node, lacks string, n cluster.Node) (as cluster.Node, startup string) {
 	if _, ready := world.Ready(node); !ready || node.Status.Allocatable.Cpu().IsZero() {
 		return n, ""
 	}
 	as = o.View.Node(node, n)
 	as.Phase, as.Due, as.Host = n.Phase, n.Due, n.Host
-	return as, taintText(&taint)
+	as.Capacity.Extended, as.GPUs = as.Capacity.Extended.Most(n.Capacity.Extended), n.GPUs
+	return as, lacks
+}
+
+// unpublished returns an extended resource that machines of a flavor should have and that the node does not have, or "": the
+// driver of a device publishes it some time after the node is ready. Only resources that pods request count.
+func (o *observer) unpublished(node *corev1.Node, f *provider.Flavor) corev1.ResourceName {
+	names := o.View.Extended()
+	has := names.Capacity(extended.Amounts(node.Status.Allocatable))
+	for slot, amount := range names.Capacity(f.Extended) {
+		if amount > 0 && has[slot] == 0 {
+			return names[slot]
+		}
+	}
+	return ""
 }
 
 // limitToSeen limits the size of flavors to what the last machine of the same template held, or sets it if no size is
-// stated. Without the limit, once that machine is gone, a pod that fits only the stated size would have a machine bought,
-// found to be too small, released and bought again, without end.
+// stated. Of extended resources it only adds those that are not stated and that a new node may not have published yet.
+// Without the limit, once that machine is gone, a pod that fits only the stated size would have a machine bought, found
+// to be too small, released and bought again, without end.
 //
 // A flavor all of whose machines are leaving counts as unseen: its nodes may already have lost their static pods. While
-// machines of an older template exist, the record may be of one of them, and is ignored: the status of the fleet then drops it.
+// machines of an older template exist, the record may be of one of them, and is ignored: the status of the fleet then
+// drops it.
 func limitToSeen(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
 	for i := range inventory.Flavors {
 		f := &inventory.Flavors[i]
 		stays := func(m provider.Machine) bool { return m.Flavor == f.Name && m.Node != "" && !m.Leaving }
 		f.Seen = f.Seen && slices.ContainsFunc(inventory.Machines, stays)
 		at := slices.IndexFunc(fleet.Status.Flavors, func(s v1alpha1.FlavorStatus) bool { return s.Name == f.Name })
-		if f.Seen || inventory.Mixed(f.Name) || at < 0 {
+		if inventory.Mixed(f.Name) || at < 0 {
 			continue
 		}
 		seen := fleet.Status.Flavors[at].Seen
 		if seen == nil || seen.Template != f.Template {
+			continue
+		}
+		f.Extended = withMissing(f.Extended, extended.Amounts(seen.ExtendedResources))
+		if f.Seen {
 			continue
 		}
 		held := packing.Size{MilliCPU: seen.CPU.MilliValue(), MemoryBytes: seen.Memory.Value()}

@@ -194,31 +194,35 @@ func (o *observer) addMachines(s *Stock, own bool, seen map[string]bool) {
 		n.Outdated = m.Outdated
 		n.Age, n.Due = o.Now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.Now.Sub(m.Ordered))
 		node, late := o.View.Nodes[m.Node], n.Age >= joinTimeout(s.Fleet, f)
-		var taints []corev1.Taint
+		lacks := "" // the startup taint or the missing resource of its node
 		if node != nil {
 			seen[m.Node] = true
 			if own {
 				o.View.EvictServices(node.Name, cmp.Or(s.Fleet.Spec.Consolidation.EvictServices, v1alpha1.EvictServicesNever))
 			}
-			taints = world.Starting(node, s.traits[f.Name].taints)
-			if late || world.Joined(node) && len(taints) == 0 {
+			if taints := world.Starting(node, s.traits[f.Name].taints); len(taints) > 0 {
+				lacks = taintText(&taints[0])
+			} else if name := o.unpublished(node, f); name != "" {
+				lacks = string(name)
+			}
+			if late || world.Joined(node) && lacks == "" {
 				n.Name = node.Name
 				n.Kept, n.KeptFor = n.Kept || f.Kept != "", cmp.Or(n.KeptFor, f.Kept)
 				o.addNode(node, n)
-				o.addOwn(own, node.Name, m, "")
+				o.addOwn(own, node.Name, m, f, "")
 				continue
 			}
 		}
 		startup := ""
-		if len(taints) > 0 {
-			n, startup = o.startingNode(node, taints[0], n)
+		if lacks != "" {
+			n, startup = o.startingNode(node, lacks, n)
 		}
 		n.Name = machinePrefix + m.Name
 		if late {
 			n.Phase = cluster.Leaving // so that no pod waits for it any longer
 		}
 		o.State.Nodes = append(o.State.Nodes, n)
-		o.addOwn(own, n.Name, m, startup)
+		o.addOwn(own, n.Name, m, f, startup)
 		if !late || m.Unidentified == "" { // else it is unknown when its node will be identified
 			o.countInFlight(own, f.Name)
 		}
@@ -245,14 +249,16 @@ func (o *observer) addPromised(s *Stock, own bool, there map[string]int) {
 	}
 }
 
-// addOwn adds a machine of the fleet, with its name in the state and its startup taint.
-func (o *observer) addOwn(own bool, key string, m provider.Machine, startup string) {
+// addOwn adds a machine of the fleet, with its name in the state, its flavor, and the startup taint or missing resource of its
+// node.
+func (o *observer) addOwn(own bool, key string, m provider.Machine, f *provider.Flavor, startup string) {
 	if !own {
 		return
 	}
 	added := fleetdecide.Machine{Machine: m, Key: key, OnOrder: strings.HasPrefix(key, machinePrefix), Startup: startup}
 	if node := o.World.Nodes[m.Node]; node != nil {
 		added.NodeState = o.nodeState(node, key)
+		added.NodeState.Lacks = o.unpublished(node, f)
 	}
 	o.Own[key] = added
 }
@@ -295,15 +301,23 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 func (o *observer) template(s *Stock, f *provider.Flavor, own bool) cluster.Node {
 	seen := s.traits[f.Name]
 	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints), Attaches: seen.attaches}
-	size, pods, residents := o.View.Overhead(host)
+	if host.Attaches == nil {
+		host.Attaches = f.Attaches
+	}
+	size, disk, pods, residents := o.View.Overhead(host)
 	host.Residents = residents
+	if f.EphemeralStorage != nil {
+		left := *f.EphemeralStorage - disk
+		host.Disk = &constraint.Disk{Total: left, Free: left}
+	}
 	if f.Seen { // else limitToSeen has already subtracted them
-		size.MilliCPU += seen.static.MilliCPU
-		size.MemoryBytes += seen.static.MemoryBytes
+		size = size.Plus(seen.static)
 		pods += seen.statics
 	}
+	names, whole := o.View.Extended(), f.Size
+	whole.Extended = names.Capacity(f.Extended)
 	return cluster.Node{
-		Flavor: f.Name, Class: s.Class, Capacity: f.Size.Minus(size), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
+		Flavor: f.Name, Class: s.Class, Capacity: whole.Minus(size), GPUs: names.GPUs(f.Extended), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
 		Host: host, Kept: !own || f.Held != "", KeptFor: f.Held, MicroDollarsPerHour: s.Prices[f.Name].MicroDollars, Phase: cluster.Ordered,
 		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
@@ -321,7 +335,7 @@ func (o *observer) addFlavors(s *Stock) {
 			continue // DaemonSets fill it
 		}
 		o.State.Flavors = append(o.State.Flavors, cluster.Flavor{
-			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.Ordered[f.Name]),
+			Name: f.Name, Size: n.Capacity, GPUs: n.GPUs, Resources: o.View.Extended(), MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.Ordered[f.Name]),
 			MicroDollarsPerHour: n.MicroDollarsPerHour,
 		})
 	}

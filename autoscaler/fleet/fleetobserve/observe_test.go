@@ -428,7 +428,7 @@ func TestAFleetManagesPodsOfItsClassAlone(t *testing.T) {
 		s.pod(waitingPod(testPod("job", 1000, 1024, time.Hour)))
 		s.pod(waitingPod(testPod("server", 1000, 1024, 0)))
 		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is managed
-		odd.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+		odd.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
 		o := s.observe()
 		if diff := cmp.Diff(want, pendingOf(o)); diff != "" {
 			t.Errorf("a fleet for %s: pending (-want +got):\n%s", machines, diff)
@@ -490,7 +490,11 @@ func TestPodsBelowTheCutoffAreExpendable(t *testing.T) {
 
 func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
-	s.pod(waitingPod(testPod("gpu", 1000, 1024, 0))).Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	many := s.pod(waitingPod(testPod("many", 1000, 1024, 0))).Spec.Containers[0].Resources.Requests
+	many["example.com/nic"] = resource.MustParse("1")
+	for i := range packing.Slots {
+		many[corev1.ResourceName(fmt.Sprintf("example.com/gpu-%d", i))] = resource.MustParse("1")
+	}
 	disk := s.pod(waitingPod(testPod("disk", 1000, 1024, 0)))
 	disk.Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 	s.pod(waitingPod(testPod("claim", 1000, 1024, 0))).Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
@@ -498,7 +502,7 @@ func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
 	if diff := cmp.Diff([]string{"disk"}, pendingOf(o)); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	if len(o.Held) != 2 || o.Held[0].Name != "default/claim" || o.Held[1].Name != "default/gpu" || !strings.Contains(o.Held[1].Reason, "example.com/gpu") {
+	if len(o.Held) != 2 || o.Held[0].Name != "default/claim" || o.Held[1].Name != "default/many" || !strings.Contains(o.Held[1].Reason, "example.com/nic") {
 		t.Errorf("held: %+v", o.Held)
 	}
 	if len(o.Waited) != 1 {

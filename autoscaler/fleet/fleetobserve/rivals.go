@@ -74,5 +74,5 @@ func (o *observer) rivalFor(p *cluster.Pod, pod *corev1.Pod) *provider.Rival {
 
 // holds reports whether an empty machine of a flavor can hold a pod.
 func holds(f *cluster.Flavor, p *cluster.Pod) bool {
-	return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) && (p.Demands == nil || p.Demands.Admits(f.Host) == "")
+	return p.Size.Fits(f.Size) && f.ServesGPUs(p.Size) && (p.Arch == "" || p.Arch == f.Arch) && (p.Demands == nil || p.Demands.Admits(f.Host) == "")
 }

@@ -9,16 +9,23 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 )
 
 // SeenMachine returns what pods can use of an existing machine of a flavor. What static pods use is known only while
 // there is a machine.
 func (o *Observation) SeenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
 	t := o.Self.traits[f.Name]
+	has := t.published
+	if row := RowsOf(o.Self.Fleet)[f.Name]; !t.settled && row != nil && row.Seen != nil && row.Seen.Template == f.Template {
+		has = withMissing(has, extended.Amounts(row.Seen.ExtendedResources)) // the node may still be starting
+	}
 	return &v1alpha1.SeenMachine{
 		Template: f.Template, MaxPods: max(0, f.MaxPods-t.statics),
 		CPU:    *resource.NewMilliQuantity(max(0, f.Size.MilliCPU-t.static.MilliCPU), resource.DecimalSI),
 		Memory: *resource.NewQuantity(max(0, f.Size.MemoryBytes-t.static.MemoryBytes), resource.BinarySI),
+
+		ExtendedResources: extended.List(has),
 	}
 }
 

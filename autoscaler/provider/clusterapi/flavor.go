@@ -16,12 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capilabels "sigs.k8s.io/cluster-api/util/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/internal/world"
@@ -35,6 +37,10 @@ const (
 	annotationCPU       = capacityPrefix + "cpu"
 	annotationMemory    = capacityPrefix + "memory"
 	annotationMaxPods   = capacityPrefix + "maxPods"
+	annotationGPUType   = capacityPrefix + "gpu-type"
+	annotationGPUCount  = capacityPrefix + "gpu-count"
+	annotationDisk      = capacityPrefix + "ephemeral-disk"
+	annotationDrivers   = capacityPrefix + "csi-driver"
 	annotationLabels    = capacityPrefix + "labels"
 	annotationTaints    = capacityPrefix + "taints"
 	annotationThreshold = optionsPrefix + "scaledownutilizationthreshold"
@@ -46,6 +52,8 @@ const (
 	// defaultMaxPods is the default of kubelets.
 	defaultMaxPods = 110
 	defaultArch    = "amd64"
+	// defaultGPUType is the resource of GPUs whose annotation states only their number.
+	defaultGPUType = "nvidia.com/gpu"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -205,16 +213,14 @@ func (r *reading) fault(key, want string) {
 }
 
 func (r *reading) count(key string, otherwise int) int {
-	text, ok := r.annotations[key]
+	if _, ok := r.annotations[key]; !ok {
+		return otherwise
+	}
+	n, ok := r.whole(key, "a number of machines such as 3")
 	if !ok {
 		return otherwise
 	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 0 {
-		r.fault(key, "a number of machines such as 3")
-		return otherwise
-	}
-	return int(n)
+	return n
 }
 
 func (r *reading) quantity(key string) (resource.Quantity, bool) {
@@ -282,6 +288,73 @@ func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
 		f.MaxPods = q.Value()
 	}
 	f.Size = packing.Size{MilliCPU: max(0, f.Size.MilliCPU), MemoryBytes: max(0, f.Size.MemoryBytes)}
+	f.Extended, f.Attaches = r.extended(t, node), r.drivers()
+	if q, ok := pick(annotationDisk, corev1.ResourceEphemeralStorage); ok {
+		f.EphemeralStorage = new(q.Value())
+	}
+}
+
+// drivers reads comma-separated CSI drivers with the number of volumes that a machine can attach.
+func (r *reading) drivers() map[string]int64 {
+	var all map[string]int64
+	for name, value := range r.pairs(annotationDrivers, wantsDrivers) {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 0 {
+			r.fault(annotationDrivers, wantsDrivers)
+			return nil
+		}
+		if all == nil {
+			all = map[string]int64{}
+		}
+		all[name] = n
+	}
+	return all
+}
+
+const (
+	wantsLabels  = "labels such as disk=ssd,zone=a"
+	wantsDrivers = "CSI drivers with numbers of volumes such as ebs.csi.aws.com=25"
+)
+
+// extended returns the extended resources of a machine, each from the first source that has some of it: the node, the
+// annotations, the infrastructure template.
+func (r *reading) extended(t *template, node *corev1.Node) map[corev1.ResourceName]int64 {
+	all := map[corev1.ResourceName]int64{}
+	maps.Copy(all, extended.Amounts(t.capacity))
+	if gpus, ok := r.whole(annotationGPUCount, "a number of GPUs such as 1"); ok && gpus > 0 {
+		all[r.gpuType()] = int64(gpus)
+	}
+	if node != nil {
+		maps.Copy(all, extended.Amounts(node.Status.Allocatable))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// gpuType returns the resource of the GPUs that are counted.
+func (r *reading) gpuType() corev1.ResourceName {
+	name := corev1.ResourceName(cmp.Or(r.annotations[annotationGPUType], defaultGPUType))
+	if len(validation.IsQualifiedName(string(name))) > 0 || !extended.Considered(name) {
+		r.fault(annotationGPUType, "the name of a resource such as "+defaultGPUType)
+		return defaultGPUType
+	}
+	return name
+}
+
+// whole reads a number, and reports whether there is one.
+func (r *reading) whole(key, want string) (int, bool) {
+	text, ok := r.annotations[key]
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		r.fault(key, want)
+		return 0, false
+	}
+	return int(n), true
 }
 
 // price reads the price in dollars per hour.
@@ -325,7 +398,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	if t.instanceType != "" {
 		labels[corev1.LabelInstanceTypeStable] = t.instanceType
 	}
-	pairs := r.pairs(annotationLabels)
+	pairs := r.pairs(annotationLabels, wantsLabels)
 	region := cmp.Or(pairs[corev1.LabelTopologyRegion], t.region)
 	if zone := zoneOf(d.Spec.Template.Spec.InfrastructureRef.Kind, d.Spec.Template.Spec.FailureDomain, region); zone != "" {
 		labels[corev1.LabelTopologyZone] = zone
@@ -371,7 +444,7 @@ func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {
 }
 
 // pairs reads comma-separated key=value pairs.
-func (r *reading) pairs(key string) map[string]string {
+func (r *reading) pairs(key, want string) map[string]string {
 	found := map[string]string{}
 	text := r.annotations[key]
 	if text == "" {
@@ -380,7 +453,7 @@ func (r *reading) pairs(key string) map[string]string {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || name == "" {
-			r.fault(key, "labels such as disk=ssd,zone=a")
+			r.fault(key, want)
 			return map[string]string{}
 		}
 		found[name] = value

@@ -18,18 +18,22 @@ import (
 )
 
 const (
-	gib       = 1 << 30
-	priceKey  = "supercargo.dev/price-per-hour"
-	minKey    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-	maxKey    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
-	cpuKey    = "capacity.cluster-autoscaler.kubernetes.io/cpu"
-	memoryKey = "capacity.cluster-autoscaler.kubernetes.io/memory"
-	podsKey   = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
-	labelsKey = "capacity.cluster-autoscaler.kubernetes.io/labels"
-	taintsKey = "capacity.cluster-autoscaler.kubernetes.io/taints"
-	joinKey   = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
-	idleKey   = "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime"
-	shareKey  = "cluster.x-k8s.io/autoscaling-options-scaledownutilizationthreshold"
+	gib         = 1 << 30
+	priceKey    = "supercargo.dev/price-per-hour"
+	minKey      = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	maxKey      = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+	cpuKey      = "capacity.cluster-autoscaler.kubernetes.io/cpu"
+	memoryKey   = "capacity.cluster-autoscaler.kubernetes.io/memory"
+	podsKey     = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
+	labelsKey   = "capacity.cluster-autoscaler.kubernetes.io/labels"
+	taintsKey   = "capacity.cluster-autoscaler.kubernetes.io/taints"
+	gpuTypeKey  = "capacity.cluster-autoscaler.kubernetes.io/gpu-type"
+	gpuCountKey = "capacity.cluster-autoscaler.kubernetes.io/gpu-count"
+	diskKey     = "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk"
+	driversKey  = "capacity.cluster-autoscaler.kubernetes.io/csi-driver"
+	joinKey     = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
+	idleKey     = "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime"
+	shareKey    = "cluster.x-k8s.io/autoscaling-options-scaledownutilizationthreshold"
 )
 
 // deployment has three replicas and the annotations given as pairs.
@@ -137,6 +141,12 @@ func TestAFaultInAnAnnotationIsAProblemThatNamesIt(t *testing.T) {
 		{labelsKey, "disk", "labels"},
 		{labelsKey, "=ssd", "labels"},
 		{labelsKey, "a=b,,c=d", "labels"},
+		{gpuCountKey, "-1", "a number of GPUs"},
+		{gpuCountKey, "two", "a number of GPUs"},
+		{diskKey, "all", "a positive quantity"},
+		{driversKey, "ebs.csi.aws.com", "CSI drivers"},
+		{driversKey, "ebs.csi.aws.com=many", "CSI drivers"},
+		{driversKey, "ebs.csi.aws.com=-1", "CSI drivers"},
 		{taintsKey, "gpu=true", "taints"},
 		{taintsKey, "gpu=true:Never", "taints"},
 		{taintsKey, ":NoSchedule", "taints"},
@@ -251,6 +261,56 @@ func TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate(t *testing.T
 				t.Errorf("size %+v with %d pods (problem %q), want %+v with %d", f.Size, f.MaxPods, f.Problem, want, tc.pods)
 			}
 		})
+	}
+}
+
+// TestGPUsAndOtherResourcesAreThoseOfTheFirstSourceThatHasSome: a node may not have published them yet.
+func TestGPUsAndOtherResourcesAreThoseOfTheFirstSourceThatHasSome(t *testing.T) {
+	type resources = map[corev1.ResourceName]int64
+	tests := []struct {
+		name string
+		d    *clusterv1.MachineDeployment
+		t    corev1.ResourceList
+		node *corev1.Node
+		want resources
+	}{
+		{"nothing", sized(), nil, readyNode("n", capacity("cpu", "4", "memory", "16Gi", "ephemeral-storage", "9Gi")), nil},
+		{"their number", sized(gpuCountKey, "2"), nil, nil, resources{"nvidia.com/gpu": 2}},
+		{"none", sized(gpuCountKey, "0", gpuTypeKey, "amd.com/gpu"), nil, nil, nil},
+		{"their number and kind", sized(gpuCountKey, "2", gpuTypeKey, "amd.com/gpu"), nil, nil, resources{"amd.com/gpu": 2}},
+		{"the template", sized(), capacity("nvidia.com/gpu", "1", "example.com/nic", "3"), nil, resources{"nvidia.com/gpu": 1, "example.com/nic": 3}},
+		{"the template and annotations", sized(gpuCountKey, "2"), capacity("nvidia.com/gpu", "1", "example.com/nic", "3"), nil, resources{"nvidia.com/gpu": 2, "example.com/nic": 3}},
+		{"a node that has fewer", sized(gpuCountKey, "2"), nil, readyNode("n", capacity("nvidia.com/gpu", "1", "hugepages-2Mi", "4Mi")), resources{"nvidia.com/gpu": 1, "hugepages-2Mi": 4 << 20}},
+		{"a node that has none yet", sized(gpuCountKey, "2"), nil, readyNode("n", capacity("nvidia.com/gpu", "0")), resources{"nvidia.com/gpu": 2}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			f := flavor(tc.d, &template{capacity: tc.t}, tc.node)
+			if diff := cmp.Diff(tc.want, f.Extended); diff != "" || f.Problem != "" {
+				t.Errorf("problem %q (-want +got):\n%s", f.Problem, diff)
+			}
+		})
+	}
+	for _, kind := range []string{"cpu", "two words", "memory"} {
+		if got := flavor(sized(gpuCountKey, "1", gpuTypeKey, kind), nothing(), nil).Problem; !strings.Contains(got, gpuTypeKey) || !strings.Contains(got, "the name of a resource") {
+			t.Errorf("GPUs called %q: the problem is %q", kind, got)
+		}
+	}
+}
+
+func TestEphemeralStorageAndCSIDriversAreStated(t *testing.T) {
+	f := flavor(sized(diskKey, "5Gi", driversKey, "ebs.csi.aws.com=25, files=0"), nothing(), nil)
+	if diff := cmp.Diff(map[string]int64{"ebs.csi.aws.com": 25, "files": 0}, f.Attaches); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if f.EphemeralStorage == nil || *f.EphemeralStorage != 5*gib {
+		t.Errorf("the ephemeral storage is %v", f.EphemeralStorage)
+	}
+	if f := flavor(sized(diskKey, "5Gi"), nothing(), readyNode("n", capacity("ephemeral-storage", "4Gi"))); *f.EphemeralStorage != 4*gib {
+		t.Errorf("the ephemeral storage is %d, and that of a node 4 GiB", *f.EphemeralStorage)
+	}
+	if f := flavor(sized(), nothing(), nil); f.EphemeralStorage != nil || f.Attaches != nil {
+		t.Errorf("%v and %v are known of a flavor that states neither", f.EphemeralStorage, f.Attaches)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -89,6 +90,12 @@ func setSize(f *provider.Flavor, allocatable corev1.ResourceList) {
 	}
 	if pods := allocatable.Pods(); !pods.IsZero() {
 		f.MaxPods = pods.Value()
+	}
+	for name, amount := range extended.Amounts(allocatable) {
+		if f.Extended == nil {
+			f.Extended = map[corev1.ResourceName]int64{}
+		}
+		f.Extended[name] = amount
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -104,7 +105,7 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 	if node != nil && started(node) {
 		allocatable := node.Status.Allocatable
 		f.Size = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
-		f.MaxPods = allocatable.Pods().Value()
+		f.MaxPods, f.Extended = allocatable.Pods().Value(), extended.Amounts(allocatable)
 		maps.Copy(f.Labels, node.Labels)
 		delete(f.Labels, corev1.LabelHostname)
 		f.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)

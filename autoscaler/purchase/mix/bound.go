@@ -97,8 +97,8 @@ func (p *Problem) price(m *Solution) int64 {
 }
 
 // taken returns the maximum worth of the items that go to the rooms. For each room it takes the prices of CPU, memory,
-// slots and one item of each clique in the ratio that they have on some offer, raised until no item that may go there is
-// worth more than its requests: the room is then worth at least as much as any items in it.
+// places, extended resources and one item of each clique in the ratio that they have on some offer, raised until no item
+// that may go there is worth more than its requests: the room is then worth at least as much as any items in it.
 func (p *Problem) taken(counts []int32, worth []uint64, v prices) bill {
 	var total bill
 	raised := map[string][]lp.Vector{}
@@ -109,8 +109,8 @@ func (p *Problem) taken(counts []int32, worth []uint64, v prices) bill {
 			raised[key] = p.raise(at, counts, worth, v)
 		}
 		has := lp.Vector{float64(max(r.Size.MilliCPU, 0)), float64(max(r.Size.MemoryBytes, 0)), float64(min(r.Places, int64(p.total)))}
-		for _, r := range p.measuresOf(nil) {
-			has[r] = 1
+		for i, whole := range p.wholes(r.Size) {
+			has[byExtra+i] = float64(whole)
 		}
 		least := math.Inf(1)
 		for _, prices := range raised[key] {
@@ -150,16 +150,16 @@ func (p *Problem) raise(at int, counts []int32, worth []uint64, v prices) []lp.V
 			float64(v[offer][1]) / float64(max(o.Size.MemoryBytes, 1)),
 			max(float64(v[offer][2])/float64(max(o.places, 1)), 1),
 		}
-		for _, r := range p.measuresOf(nil) {
-			ratio[r] = float64(v[offer][r])
+		for i, whole := range o.extra[:p.extraMeasures] {
+			ratio[byExtra+i] = float64(v[offer][byExtra+i]) / float64(max(whole, 1))
 		}
 		up := 0.0
 		for i := range p.kinds {
 			k := &p.kinds[i]
 			if counts[i] > 0 && p.has(k.on, at) {
 				asks := lp.Vector{float64(k.size.MilliCPU), float64(k.size.MemoryBytes), 1}
-				for i, part := range k.inCliques {
-					asks[byClique+i] = float64(part) / wholeClique
+				for i, part := range k.extra {
+					asks[byExtra+i] = float64(part)
 				}
 				up = max(up, float64(worth[i])/lp.Dot(asks, ratio))
 			}
@@ -215,7 +215,7 @@ func (p *Problem) newTransport(q *Quota, kinds []int, counts []int32, worth []ui
 			of[d] = math.MaxUint64
 		}
 		for i := range p.offers {
-			if kind := &p.kinds[k]; p.holds(i, kind.size, kind.on, 1) {
+			if kind := &p.kinds[k]; p.holds(i, &kind.size, kind.on, 1) {
 				in := q.Bins[p.offers[i].at]
 				of[in] = v.on(p, kind, i, of[in])
 			}

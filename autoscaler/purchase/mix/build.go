@@ -29,6 +29,9 @@ func (p *Problem) add(m *machine, at int32) {
 	m.kinds = append(m.kinds, at)
 	m.used.MilliCPU += k.size.MilliCPU
 	m.used.MemoryBytes += k.size.MemoryBytes
+	if p.asksExtended {
+		m.used.Extended = m.used.Extended.Plus(k.size.Extended)
+	}
 	if m.used.MilliCPU < 0 || m.used.MemoryBytes < 0 { // overflow
 		m.used = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
 		m.on = p.number(p.make(func(int) bool { return false }))
@@ -54,7 +57,7 @@ func (p *Problem) newMachine(kinds []int32) machine {
 // downsize gives a machine the first offer that holds its items, if that is before its own.
 func (p *Problem) downsize(m *machine) {
 	for i := range p.offers[:m.offer] {
-		if p.holds(i, m.used, m.on, int64(len(m.kinds))) {
+		if p.holds(i, &m.used, m.on, int64(len(m.kinds))) {
 			m.offer = i
 			return
 		}
@@ -195,7 +198,7 @@ func (b *builder) best(seed int32, t heuristic) machine {
 	var foundValue, foundPrice uint64
 	for _, offers := range [][]int{t.offers, b.p.all} {
 		for _, at := range offers {
-			if !b.p.holds(at, b.p.kinds[seed].size, b.p.kinds[seed].on, 1) {
+			if !b.p.holds(at, &b.p.kinds[seed].size, b.p.kinds[seed].on, 1) {
 				continue
 			}
 			m := b.fill(at, seed, t)
@@ -261,7 +264,7 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 
 		}
 		seen++
 		k := &b.p.kinds[at]
-		if !k.size.Fits(room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) || b.p.cliques > 0 && !b.p.joins(at, m.kinds) {
+		if !k.size.FitsInto(&room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) || b.p.cliques > 0 && !b.p.joins(at, m.kinds) {
 			continue
 		}
 		b.fits[kept] = at

@@ -77,7 +77,7 @@ func (p *Problem) initialColumn(i int) column {
 	most := int64(0)
 	for at := range p.offers {
 		o := &p.offers[at]
-		if !p.holds(at, k.size, k.on, 1) {
+		if !p.holds(at, &k.size, k.on, 1) {
 			continue
 		}
 		n := min(o.places, int64(len(k.items)))
@@ -185,7 +185,7 @@ func (r *relaxation) fill(at int, level uint64) ([]int32, float64) {
 	r.knapsack.Empty(knapsack.Amounts{CPU: o.Size.MilliCPU, Memory: o.Size.MemoryBytes, Places: o.places})
 	for i := range r.p.kinds {
 		k := &r.p.kinds[i]
-		if k.time <= level && r.duals[i] > 0 && r.p.holds(at, k.size, k.on, 1) {
+		if k.time <= level && r.duals[i] > 0 && r.p.holds(at, &k.size, k.on, 1) {
 			r.knapsack.Offer(i, knapsack.Amounts{CPU: k.size.MilliCPU, Memory: k.size.MemoryBytes, Places: int64(len(k.items))}, r.duals[i])
 		}
 	}

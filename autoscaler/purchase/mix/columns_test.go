@@ -149,7 +149,7 @@ func TestTheRelaxationIsNoMoreExpensiveThanTheBestMix(t *testing.T) {
 			for _, k := range m.kinds {
 				waiting[k]++
 			}
-			if !p.holds(m.offer, m.used, m.on, int64(len(m.kinds))) {
+			if !p.holds(m.offer, &m.used, m.on, int64(len(m.kinds))) {
 				t.Fatalf("over-filled: %+v", m)
 			}
 		}
@@ -175,7 +175,7 @@ func TestADiveOverfillsNothingAndLosesNoPod(t *testing.T) {
 			for _, k := range m.kinds {
 				left[k]++
 			}
-			if m.offer == len(p.offers) || !p.holds(m.offer, m.used, m.on, int64(len(m.kinds))) {
+			if m.offer == len(p.offers) || !p.holds(m.offer, &m.used, m.on, int64(len(m.kinds))) {
 				t.Fatalf("over-filled: %+v", m)
 			}
 		}

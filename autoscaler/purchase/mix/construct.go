@@ -201,7 +201,7 @@ func (b *buyer) downsize(f *filling) {
 		on = b.p.meet(on, b.lots[at].on)
 	}
 	for i := range f.at {
-		if b.p.holds(i, used, on, int64(len(f.lots))) && b.budget.allows(b.p, i) {
+		if b.p.holds(i, &used, on, int64(len(f.lots))) && b.budget.allows(b.p, i) {
 			o := &b.p.offers[i]
 			f.at, f.size, f.places, f.room = i, o.Size, o.places, o.Size.Minus(used)
 			f.enough = o.scaledPrice

@@ -1,8 +1,8 @@
 // Package mix finds the cheapest mix of machines that hold items, and a lower bound of the price of any such mix.
 //
-// An [Item] has an amount of CPU and memory. A [Bin] is a kind of machine that can be bought any number of times, and a
+// An [Item] has an amount of CPU, memory and extended resources. A [Bin] is a kind of machine that can be bought any number of times, and a
 // [Room] is free room that costs nothing. [New] collects equal items into kinds and drops bins that no mix needs;
-// [Problem.Solve] then searches: it divides prices among CPU, memory and places (package lp), fills machines by these
+// [Problem.Solve] then searches: it divides prices among CPU, memory, places and extended resources (package lp), fills machines by these
 // prices, generates sets of items for machines by a linear program (packages lp and knapsack), and improves what it
 // has found by local search. Few items are solved exactly.
 //

@@ -1,14 +1,17 @@
 package mix
 
 import (
+	"cmp"
 	"slices"
 
 	"supercargo.dev/supercargo/autoscaler/purchase/lp"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // measures quantify how much of a machine an item takes; by none of them do the items that a machine holds exceed the
-// whole machine. They are the parts of CPU, memory and item slots that items take, functions of the first two that
-// account for indivisible items (see [dualFeasible]), and cliques, of which a machine holds one item each.
+// whole machine. They are the parts of CPU, memory and places that items take, functions of the first two that account for
+// indivisible items (see [dualFeasible]), and a few extra measures: cliques, of which a machine holds one item each, and the
+// parts of extended resources. Problems without either use no extra measure.
 const (
 	byCPU = iota
 	byMemory
@@ -16,9 +19,9 @@ const (
 	// byCPUDual and byMemoryDual are the first of len(dualFeasibles) measures each.
 	byCPUDual
 	byMemoryDual = byCPUDual + len(dualFeasibles)
-	// byClique is the first measure of cliques.
-	byClique = byMemoryDual + len(dualFeasibles)
-	measures = byClique + cliqueMeasures
+	// byExtra is the first of the extra measures.
+	byExtra  = byMemoryDual + len(dualFeasibles)
+	measures = byExtra + extraMeasures
 
 	// linear is the number of measures, from the first, that are parts of a machine's resources.
 	linear = byCPUDual
@@ -30,9 +33,9 @@ var (
 	_ [linear]struct{}  = [lp.Linear]struct{}{}
 )
 
-// basicMeasures are those of a basic pricing, allMeasures those of an extended one. They do not include those of
-// cliques: see [Problem.measuresOf].
-var basicMeasures, allMeasures = between(0, linear), between(0, byClique)
+// basicMeasures are those of a basic pricing, allMeasures those of an extended one. They do not include the extra ones: see
+// [Problem.measuresOf].
+var basicMeasures, allMeasures = between(0, linear), between(0, byExtra)
 
 // between returns the measures from one up to, but not including, another.
 func between(from, to int) []int {
@@ -94,18 +97,55 @@ func (o *offer) part(k *kind, measure int) (takes, has uint64) {
 		return 1, uint64(max(o.places, 0))
 	case measure < byMemoryDual:
 		return dualFeasibles[measure-byCPUDual](cpu, hasCPU), hasCPU
-	case measure >= byClique:
-		return k.inCliques[measure-byClique], wholeClique
+	case measure >= byExtra:
+		return k.extra[measure-byExtra], o.extra[measure-byExtra]
 	}
 	return dualFeasibles[measure-byMemoryDual](memory, hasMemory), hasMemory
 }
 
 const (
-	// cliqueMeasures is the number of measures of cliques.
-	cliqueMeasures = 2
-	// wholeClique is the maximum that all cliques of a measure take of a machine together.
+	// extraMeasures is the maximum number of extra measures. Those of cliques come first, of which there are at most two; an
+	// extended resource without a measure is not priced, though machines are never overfilled.
+	extraMeasures = 2
+	// wholeClique is the maximum that all cliques of a measure take of a machine together. As a power of two it divides and
+	// multiplies without rounding.
 	wholeClique = 1 << 20
 )
+
+// scarceSlots returns the slots of which items request something, those with the most such items first, at most most of them.
+// extended reports whether there are any.
+func scarceSlots(items []Item, most int) (slots []int, extended bool) {
+	var counts [packing.Slots]int
+	for i := range items {
+		if items[i].Size.Extended == (packing.Extended{}) {
+			continue
+		}
+		for slot, amount := range items[i].Size.Extended {
+			if amount > 0 {
+				counts[slot]++
+			}
+		}
+	}
+	for slot, n := range counts {
+		if n > 0 {
+			slots = append(slots, slot)
+		}
+	}
+	slices.SortStableFunc(slots, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
+	return slots[:min(len(slots), most)], len(slots) > 0
+}
+
+// wholes returns what a machine or room of a size has by the extra measures.
+func (p *Problem) wholes(size packing.Size) (all [extraMeasures]uint64) {
+	cliques := p.extraMeasures - len(p.scarce)
+	for r := range cliques {
+		all[r] = wholeClique
+	}
+	for r, slot := range p.scarce {
+		all[cliques+r] = uint64(max(size.Extended[slot], 0))
+	}
+	return all
+}
 
 // cliqueSizes returns the number of items of each clique.
 func cliqueSizes(items []Item) []int {
@@ -149,9 +189,9 @@ func cliqueParts(sizes []int) [][]uint64 {
 	return found
 }
 
-// measuresOf returns some measures and those of the cliques of the problem.
+// measuresOf returns some measures and the extra ones of the problem.
 func (p *Problem) measuresOf(some []int) []int {
-	return slices.Concat(some, between(byClique, byClique+p.cliqueMeasures))
+	return slices.Concat(some, between(byExtra, byExtra+p.extraMeasures))
 }
 
 // together reports whether one machine may hold items of all these kinds: no two of one clique.

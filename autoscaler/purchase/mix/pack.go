@@ -78,7 +78,7 @@ func (k *packer) addSuited(i int, parts []lp.Vector) {
 				costs += float64(scale*p) * (float64(takes) / float64(max(1, has)))
 			}
 		}
-		if float64(g.worth)+2 >= float64(enough*costs) && k.p.holds(offer, g.size, g.on, 1) {
+		if float64(g.worth)+2 >= float64(enough*costs) && k.p.holds(offer, &g.size, g.on, 1) {
 			g.suitedTo |= 1 << i
 		}
 	}
@@ -176,14 +176,14 @@ func (k *packer) undo(f *filling) {
 
 // first returns the first, and so most valuable, of the lots from an index on that fit into a room of the space, or -1.
 // Items with another item of their clique in the space do not fit.
-func (k *packer) first(from int32, room packing.Size, v *space, of *packing.FirstFit) int32 {
+func (k *packer) first(from int32, room *packing.Size, v *space, of *packing.FirstFit) int32 {
 	for {
 		at := of.Next(int(from), room, &k.steps)
 		if at < 0 || at >= len(k.lots) {
 			return -1
 		}
 		// An unlimited room holds even what is not in the pool.
-		if g := &k.lots[at]; g.left > 0 && (g.clique == None || !k.inFilled[g.clique]) && k.p.has(g.on, v.at) {
+		if g := &k.lots[at]; g.left > 0 && (!k.p.asksExtended || g.size.Extended.Fits(room.Extended)) && (g.clique == None || !k.inFilled[g.clique]) && k.p.has(g.on, v.at) {
 			return int32(at)
 		}
 		from = int32(at) + 1
@@ -199,14 +199,14 @@ func (k *packer) fill(f *filling, of *packing.FirstFit, window int, even bool) {
 		best, top := int32(-1), -1.0
 		freeCPU, freeMemory := float64(float64(f.room.MilliCPU)*cpu), float64(float64(f.room.MemoryBytes)*memory)
 		if even && float64(len(f.lots)) < (1-min(freeCPU, freeMemory))*float64(f.places) {
-			if drawn := k.first(int32(k.intN(len(k.lots))), f.room, &f.space, of); drawn >= 0 {
+			if drawn := k.first(int32(k.intN(len(k.lots))), &f.room, &f.space, of); drawn >= 0 {
 				k.add(f, drawn)
 				continue
 			}
 		}
 		at := from
 		for i := range window {
-			if at = k.first(at, f.room, &f.space, of); at < 0 {
+			if at = k.first(at, &f.room, &f.space, of); at < 0 {
 				break
 			}
 			if i == 0 {
@@ -289,7 +289,7 @@ func (k *packer) exchange(f *filling, i, j int) {
 func (k *packer) bestPair(f *filling, room packing.Size, stay int64, least uint64) (one, two int32) {
 	const largest, drawn = 6, 6
 	one, two = -1, -1
-	start := k.first(0, room, &f.space, &k.pool)
+	start := k.first(0, &room, &f.space, &k.pool)
 	if start < 0 {
 		return one, two
 	}
@@ -304,7 +304,7 @@ func (k *packer) bestPair(f *filling, room packing.Size, stay int64, least uint6
 		if i >= largest {
 			from = start + int32(k.intN(len(k.lots)-int(start)))
 		}
-		a := k.first(from, room, &f.space, &k.pool)
+		a := k.first(from, &room, &f.space, &k.pool)
 		if a < 0 {
 			continue
 		}
@@ -314,7 +314,8 @@ func (k *packer) bestPair(f *filling, room packing.Size, stay int64, least uint6
 			after++
 		}
 		k.mark(a, true)
-		b := k.first(after, room.Minus(k.lots[a].size), &f.space, &k.pool)
+		rest := room.Minus(k.lots[a].size)
+		b := k.first(after, &rest, &f.space, &k.pool)
 		k.mark(a, false)
 		if b < 0 {
 			continue
@@ -332,7 +333,7 @@ func (p *Problem) fillRooms() [][]int32 {
 	at := pricing{parts: p.pricing.parts, worth: slices.Clone(p.pricing.worth)}
 	for i := range p.kinds {
 		k := &p.kinds[i]
-		if !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, k.size, k.on, 1) }) {
+		if !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, &k.size, k.on, 1) }) {
 			at.worth[i] = 1 << priceBits
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/autoscaler/purchase/lp"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // prices are what the CPU, memory and item slots of a machine are worth: for each offer, shares of its price that sum to
@@ -40,7 +41,7 @@ func newPrices(parts []lp.Vector, price func(at int) uint64) prices {
 func (v prices) worth(p *Problem, k *kind) uint64 {
 	least := uint64(math.MaxUint64)
 	for i := range p.offers {
-		if p.holds(i, k.size, k.on, 1) {
+		if p.holds(i, &k.size, k.on, 1) {
 			least = v.on(p, k, i, least)
 		}
 	}
@@ -62,10 +63,10 @@ func (v prices) on(p *Problem, k *kind, at int, least uint64) uint64 {
 		return least
 	}
 	worth += portion(1, uint64(o.places), shares[byPlace])
-	for i, part := range k.inCliques {
-		worth += portion(part, wholeClique, shares[byClique+i])
+	for i, part := range k.extra {
+		worth += portion(part, o.extra[i], shares[byExtra+i])
 	}
-	for r := linear; r < byClique && worth < least && !o.small(k); r++ {
+	for r := linear; r < byExtra && worth < least && !o.small(k); r++ {
 		if shares[r] > 0 {
 			takes, has := o.part(k, r)
 			worth += portion(takes, has, shares[r])
@@ -89,7 +90,7 @@ type pricing struct {
 // solvePricing solves the program for the given number of items of each kind. Prices are scaled, so that the solution
 // does not depend on the unit of money.
 //
-// A basic pricing uses the linear measures and those of cliques, and prefers only the best offers. An extended one uses
+// A basic pricing uses the linear measures and the extra ones, and prefers only the best offers. An extended one uses
 // all measures, and also prefers offers that are nearly as good: items of which few fit together are worth more, and
 // there is more choice. The basic one is faster, and better for some items. An extended pricing of fewer than all items
 // is approximate.
@@ -121,11 +122,12 @@ func (p *Problem) counts() []int32 {
 
 // group is a group of items of similar size that roughly the same offers hold.
 type group struct {
-	on      int32
-	mean    kind    // the size of the mean item
-	items   float64 // number of items times their time
-	asks    [linear]float64
-	members []member
+	on       int32
+	mean     kind    // the size of the mean item
+	items    float64 // number of items times their time
+	asks     [linear]float64
+	extended packing.Extended // of each item
+	members  []member
 }
 
 // member is a kind in a group, and its number of items times their time.
@@ -144,7 +146,7 @@ func (p *Problem) split(found *pricing, counts []int32, how precision) {
 		found.parts = append(found.parts, lp.Vector{byCPU: 1, byMemory: 1, byPlace: 1})
 	}
 	groups := slices.DeleteFunc(p.groups(counts, how.groups), func(g group) bool {
-		return !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, g.mean.size, g.on, 1) })
+		return !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, &g.mean.size, g.on, 1) })
 	})
 	if len(groups) == 0 {
 		return
@@ -169,7 +171,7 @@ func (p *Problem) master(groups []group, how precision) *lp.Master {
 		m.Left[i] = o.price == 0 || p.twin(i)
 		m.Costs[i], m.Holds[i] = make([]lp.Vector, len(groups)), make([]bool, len(groups))
 		for b := range groups {
-			if m.Holds[i][b] = !m.Left[i] && p.holds(i, groups[b].mean.size, groups[b].on, 1); m.Holds[i][b] {
+			if m.Holds[i][b] = !m.Left[i] && p.holds(i, &groups[b].mean.size, groups[b].on, 1); m.Holds[i][b] {
 				m.Costs[i][b] = p.cost(o, &groups[b], how.Extended)
 			}
 		}
@@ -188,13 +190,15 @@ func (p *Problem) cost(o *offer, b *group, extended bool) lp.Vector {
 	}
 	for _, m := range b.members {
 		k := &p.kinds[m.kind]
-		for i, part := range k.inCliques {
-			costs[byClique+i] += float64(float64(o.scaledPrice)*m.items) * (float64(part) / wholeClique)
+		for i, part := range k.extra {
+			if part > 0 {
+				costs[byExtra+i] += float64(float64(o.scaledPrice)*m.items) * (float64(part) / float64(o.extra[i]))
+			}
 		}
 		if !extended || o.small(k) {
 			continue
 		}
-		for r := linear; r < byClique; r++ {
+		for r := linear; r < byExtra; r++ {
 			if takes, has := o.part(k, r); takes > 0 {
 				costs[r] += float64(float64(o.scaledPrice)*m.items) * min(1, float64(takes)/float64(has))
 			}
@@ -231,7 +235,7 @@ func (p *Problem) groups(counts []int32, most int) []group {
 		k := &p.kinds[i]
 		free[i] = counts[i] == 0
 		for at := range p.offers {
-			free[i] = free[i] || p.offers[at].price == 0 && p.holds(at, k.size, k.on, 1)
+			free[i] = free[i] || p.offers[at].price == 0 && p.holds(at, &k.size, k.on, 1)
 		}
 	}
 	for ratio := 6; ; ratio-- {
@@ -241,14 +245,15 @@ func (p *Problem) groups(counts []int32, most int) []group {
 	}
 }
 
-// gather groups kinds whose ratios of memory to CPU have the same first binary digits and whose sizes agree within the
-// given number of octaves.
+// gather groups kinds whose ratios of memory to CPU have the same first binary digits, whose sizes agree within the given
+// number of octaves, and that request the same of the extended resources.
 func (p *Problem) gather(counts []int32, free []bool, digits, octaves int) []group {
 	type key struct {
-		on        int32
-		ratio     uint64
-		size      int
-		inCliques [cliqueMeasures]uint64
+		on       int32
+		ratio    uint64
+		size     int
+		extra    [extraMeasures]uint64
+		extended packing.Extended
 	}
 	at := map[key]int{}
 	var groups []group
@@ -257,12 +262,12 @@ func (p *Problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 		if free[i] {
 			continue
 		}
-		in := key{on: k.pricedOn, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, inCliques: k.inCliques}
+		in := key{on: k.pricedOn, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, extra: k.extra, extended: k.size.Extended}
 		b, ok := at[in]
 		if !ok {
 			b = len(groups)
 			at[in] = b
-			groups = append(groups, group{on: k.pricedOn})
+			groups = append(groups, group{on: k.pricedOn, extended: k.size.Extended})
 		}
 		n := float64(float64(counts[i]) * float64(k.time))
 		groups[b].items += n
@@ -276,6 +281,7 @@ func (p *Problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 		mean.on = groups[b].on
 		mean.size.MilliCPU = int64(groups[b].asks[byCPU] / groups[b].items)
 		mean.size.MemoryBytes = int64(groups[b].asks[byMemory] / groups[b].items)
+		mean.size.Extended = groups[b].extended
 	}
 	return groups
 }

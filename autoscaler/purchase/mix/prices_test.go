@@ -37,7 +37,7 @@ func TestFullMachinesAreWorthNoMoreThanTheirPrice(t *testing.T) {
 			worth, n := uint64(0), int64(0)
 			for range 40 {
 				k := &p.kinds[r.IntN(len(p.kinds))]
-				if now := used.Plus(k.size); p.holds(at, now, k.on, n+1) {
+				if now := used.Plus(k.size); p.holds(at, &now, k.on, n+1) {
 					used, worth, n = now, worth+v.worth(p, k), n+1
 				}
 			}

@@ -18,9 +18,9 @@ type kind struct {
 	quota  int32 // the quota that it counts to, or None
 	// pricedOn is the set of offers that admit it in any domain.
 	pricedOn int32
-	// inCliques is, by measure of cliques, the part of a machine that an item takes, in 1/wholeClique.
-	inCliques [cliqueMeasures]uint64
-	items     []int // their indices in the input, in the order they are served
+	// extra is what an item takes by the extra measures: of those of cliques the part of a machine, in 1/wholeClique.
+	extra [extraMeasures]uint64
+	items []int // their indices in the input, in the order they are served
 	scaled
 }
 
@@ -53,10 +53,12 @@ type offer struct {
 	cpu, memory, slots uint64
 	// scaledPrice is price as a part of the maximum, in 1/1<<priceBits; at least 1.
 	scaledPrice uint64
+	// extra is what a machine has by the extra measures.
+	extra [extraMeasures]uint64
 }
 
-func (o *offer) has(used packing.Size, items int64) bool {
-	return used.Fits(o.Size) && items <= o.places
+func (o *offer) has(used *packing.Size, items int64) bool {
+	return used.FitsInto(&o.Size) && items <= o.places
 }
 
 // atLeast returns scaledPrice if it does not exceed the price, and 0 if it was raised to 1.
@@ -78,8 +80,13 @@ type Problem struct {
 	twins  []int
 	rooms  []Room // after the offers in sets
 	quotas []Quota
-	// cliques is the number of cliques, cliqueMeasures that of the measures of cliques in use.
-	cliques, cliqueMeasures int
+	// cliques is the number of cliques. extraMeasures is the number of extra measures in use: those of cliques, followed by
+	// those of the slots in scarce.
+	cliques, extraMeasures int
+	// scarce are slots of which items request something, at most as many as measures are left; asksExtended reports whether
+	// there are any.
+	scarce       []int
+	asksExtended bool
 	// duals are the worths of items by the relaxation, in micro-dollars per hour, if it was solved; optimal reports that
 	// no mix is cheaper than the one found.
 	duals   []float64
@@ -90,7 +97,7 @@ type Problem struct {
 
 // holds reports whether one machine of an offer has room for items that use the given amounts in total, and admits them;
 // on is the set of offers that admit them all.
-func (p *Problem) holds(at int, used packing.Size, on int32, items int64) bool {
+func (p *Problem) holds(at int, used *packing.Size, on int32, items int64) bool {
 	return p.offers[at].has(used, items) && p.has(on, at)
 }
 
@@ -184,7 +191,7 @@ func (p *Problem) addOffers(bins []Bin) {
 	for at, b := range bins {
 		o := offer{Bin: b, at: at, places: min(b.Places, int64(p.total)), price: uint64(max(b.MicroDollarsPerHour, 0))}
 		dominated := slices.ContainsFunc(p.offers, func(other offer) bool {
-			return other.has(o.Size, o.places) && other.Admits == b.Admits && other.Domain == b.Domain && other.Most == nil
+			return other.has(&o.Size, o.places) && other.Admits == b.Admits && other.Domain == b.Domain && other.Most == nil
 		})
 		if !dominated {
 			p.all = append(p.all, len(p.offers))
@@ -206,7 +213,12 @@ func (p *Problem) addKinds(items []Item, on, pricedOn []int32) {
 	at := map[key]int{}
 	sizes := cliqueSizes(items)
 	parts := cliqueParts(sizes)
-	p.cliques, p.cliqueMeasures = len(sizes), len(parts)
+	p.cliques = len(sizes)
+	p.scarce, p.asksExtended = scarceSlots(items, extraMeasures-len(parts))
+	p.extraMeasures = len(parts) + len(p.scarce)
+	for i := range p.offers {
+		p.offers[i].extra = p.wholes(p.offers[i].Size)
+	}
 	for number, item := range items {
 		k := key{item.Size, on[item.Class], pricedOn[item.Class], uint64(item.Paid), item.Clique, item.Quota}
 		i, ok := at[k]
@@ -216,8 +228,11 @@ func (p *Problem) addKinds(items []Item, on, pricedOn []int32) {
 			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, pricedOn: k.pricedOn, paid: k.paid, clique: k.clique, quota: k.quota})
 			for r := range parts {
 				if k.clique != None {
-					p.kinds[i].inCliques[r] = parts[r][k.clique]
+					p.kinds[i].extra[r] = parts[r][k.clique]
 				}
+			}
+			for r, slot := range p.scarce {
+				p.kinds[i].extra[len(parts)+r] = uint64(max(k.size.Extended[slot], 0))
 			}
 		}
 		p.kinds[i].items = append(p.kinds[i].items, number)
@@ -261,7 +276,8 @@ func (p *Problem) scale() {
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique), cmp.Compare(a.quota, b.quota))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique), cmp.Compare(a.quota, b.quota),
+			a.size.Extended.Compare(b.size.Extended))
 	})
 	for i := range p.kinds {
 		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic

@@ -203,7 +203,8 @@ func (s *solver) polish() {
 			search.steps = 0
 		}
 	}
-	if n := int64(len(s.kinds)); s.cliques == 0 && !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
+	// The relaxation packs CPU, memory and places only.
+	if n := int64(len(s.kinds)); s.cliques == 0 && !s.asksExtended && !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
 		s.byColumns()
 	}
 	if s.budget.tight && !s.budget.machinesOnly() {

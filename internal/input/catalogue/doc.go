@@ -2,7 +2,7 @@
 //
 // A catalogue is a CSV file as read by package table, with the columns name, cpu, memory_gib and price_per_hour, and
 // optionally arch, machine_type, max_pods, watts_idle, watts_full and kind, see [ReadFlavors]. [ReadOffers] also reads
-// zones, labels and taints.
+// zones, labels, taints and extended_resources.
 //
 // CPU is converted to milli-CPU, memory to bytes, money to micro-dollars, and power to milliwatts.
 //

@@ -29,12 +29,17 @@ type Pod struct {
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
 	Arch string
+	// MilliGPUs is what it requests of GPUs, in thousandths of a GPU. Only pods of openb pod lists have any, and only plans
+	// consider them.
+	MilliGPUs int64
 }
 
 const (
 	maxCount         = table.MaxRows
 	maxNameBytes     = 253
 	maxCategoryBytes = 253
+	maxGPUs          = 32
+	milliPerGPU      = 1000
 )
 
 var (
@@ -61,7 +66,7 @@ type Trace struct {
 	// Format names the file's format: "generic trace", "openb pod list", "pod
 	// list" or "recording".
 	Format string
-	// Ignored has the columns of the file that were not read, in file order.
+	// Ignored has the columns of the file that are not replayed, in file order.
 	Ignored []string
 	// Pods is ordered by arrival, then name.
 	Pods []Pod
@@ -75,9 +80,8 @@ type Trace struct {
 // memory_mib may have decimals and is rounded up to a byte. A row with a count of n > 1 represents
 // n pods named name-0 to name-(n-1). A row without a name is named pod-LINE.
 //
-// openb pod list: it is read for CPU and memory clusters, so the columns num_gpu, gpu_milli and
-// gpu_spec are IGNORED: a pod that requested GPUs is read as if it requested only CPU and memory.
-// pod_phase and unknown columns are ignored too. Arrival is creation_time. Runtime is deletion_time
+// openb pod list: a pod requests num_gpu GPUs, of each gpu_milli thousandths. Replays are of CPU and memory only, and
+// ignore that. The kinds of GPUs in gpu_spec, pod_phase and unknown columns are ignored. Arrival is creation_time. Runtime is deletion_time
 // minus scheduled_time, or minus creation_time for pods that were never scheduled. The quality of
 // service BE is read as batch, and LS, Burstable and Guaranteed as service.
 //
@@ -213,6 +217,7 @@ func (r *podRows) openb() {
 	}
 	deleted := time.Duration(r.Number("deletion_time", int64(time.Second), table.Exact))
 	r.requests(&p)
+	r.gpus(&p)
 	started := p.Arrival
 	if r.Cell("scheduled_time") != "" {
 		started = time.Duration(r.Number("scheduled_time", int64(time.Second), table.Exact))
@@ -223,6 +228,19 @@ func (r *podRows) openb() {
 	}
 	p.Class = r.classOfQoS()
 	r.add(p)
+}
+
+// gpus reads the GPUs of an openb row: whole ones, or a share of one.
+func (r *podRows) gpus(p *Pod) {
+	number, share := r.OptionalNumber("num_gpu", 1, table.Exact), r.OptionalNumber("gpu_milli", 1, table.Exact)
+	switch {
+	case number < 0 || number > maxGPUs:
+		r.BadCell("num_gpu", fmt.Errorf("must be from 0 to %d", maxGPUs))
+	case share < 0 || share > milliPerGPU:
+		r.BadCell("gpu_milli", fmt.Errorf("must be from 0 to %d", milliPerGPU))
+	default:
+		p.MilliGPUs = number * share
+	}
 }
 
 // checkOrder records an error if the times of an openb row are not in order.

@@ -48,10 +48,10 @@ func TestReadPodsReadsTheOpenbList(t *testing.T) {
 		"openb-pod-0003,1,1,0,0,,Burstable,Failed,10,10,10\n" +
 		"openb-pod-0000,1,1,0,0,,LS,Running,11,12,12\n"
 	want := []Pod{
-		{Item: packing.Item{Name: "openb-pod-0001", Arrival: 10 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 12000, MemoryBytes: 16 << 30}}, Class: class.Service},
+		{Item: packing.Item{Name: "openb-pod-0001", Arrival: 10 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 12000, MemoryBytes: 16 << 30}}, Class: class.Service, MilliGPUs: 1000},
 		{Item: packing.Item{Name: "openb-pod-0003", Arrival: 10 * time.Second, Size: packing.Size{MilliCPU: 1, MemoryBytes: 1 << 20}}, Class: class.Service},
 		{Item: packing.Item{Name: "openb-pod-0000", Arrival: 11 * time.Second, Size: packing.Size{MilliCPU: 1, MemoryBytes: 1 << 20}}, Class: class.Service},
-		{Item: packing.Item{Name: "openb-pod-0002", Arrival: 30 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 3152, MemoryBytes: 5600 << 20}}, Class: class.Batch},
+		{Item: packing.Item{Name: "openb-pod-0002", Arrival: 30 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 3152, MemoryBytes: 5600 << 20}}, Class: class.Batch, MilliGPUs: 2000},
 	}
 	got, err := Read("t.csv", strings.NewReader(input))
 	if err != nil {
@@ -104,6 +104,9 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 		{"an end before the beginning", openbHeader + "a,1,2,0,0,,LS,Running,10,9,10\n", `t.csv:2: deletion_time: "9" must not be before creation_time "10"`},
 		{"a start before the arrival", openbHeader + "a,1,2,0,0,,LS,Running,10,19,9\n", `t.csv:2: scheduled_time: "9" must not be before creation_time "10"`},
 		{"a start after the end", openbHeader + "a,1,2,0,0,,LS,Running,10,19,20\n", `t.csv:2: scheduled_time: "20" must not be after deletion_time "19"`},
+		{"a negative number of GPUs", openbHeader + "a,1,2,-1,0,,LS,Running,10,19,10\n", `t.csv:2: num_gpu: `},
+		{"too many GPUs", openbHeader + "a,1,2,33,0,,LS,Running,10,19,10\n", `t.csv:2: num_gpu: "33" must be from 0 to 32`},
+		{"more than a GPU of each", openbHeader + "a,1,2,1,1001,,LS,Running,10,19,10\n", `t.csv:2: gpu_milli: "1001" must be from 0 to 1000`},
 		{"an unknown quality of service", openbHeader + "a,1,2,0,0,,,Running,10,19,10\n", `t.csv:2: qos: "" must be BE, LS`},
 	}
 	for _, tc := range tests {
