@@ -50,7 +50,7 @@ func TestGPUsOfPodsAndFlavorsArePlanned(t *testing.T) {
 		{"and get others", "p.yaml", pod("b", ""), flavors, []string{"b on plain-0"}},
 		{"another resource, which only machines with GPUs have", "p.yaml", pod("a", "example.com/nic: 1"), flavors,
 			[]string{"a: 0 of 3 flavors: 2 not admitted: it has GPUs, and the pod requests none of them, 1 too small (example.com/nic)"}},
-		{"more than there is", "p.yaml", pod("a", "nvidia.com/gpu: 3"), flavors, []string{"a: 0 of 3 flavors: 2 too small (nvidia.com/gpu), 1 not admitted: it has GPUs, and the pod requests none of them"}},
+		{"more than there is", "p.yaml", pod("a", "nvidia.com/gpu: 3"), flavors, []string{"a: 0 of 3 flavors: 3 too small (nvidia.com/gpu)"}},
 		{"what no flavor states", "p.yaml", pod("a", "amd.com/gpu: 1"), flavors, []string{"a: requests 1 amd.com/gpu, which flavors do not specify"}},
 		{"shares of GPUs of a trace", "t.csv", openb + "a,1000,1,1,600,BE,1,2\nb,1000,1,1,500,BE,1,2\nc,1000,1,2,1000,BE,1,2\nd,1000,1,0,0,BE,1,2\n", flavors,
 			[]string{"a on shares-1", "b on shares-1", "c on shares-0", "d on shares-0"}},
