@@ -50,6 +50,8 @@ func refusals() []refusal {
 			"clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale"},
 		{"class", "enum", "batch", `supported values: "Any", "Batch", "Service"`},
 		{"mode", "enum", "DryRun", `supported values: "Act", "Observe"`},
+		{"deletionPolicy", "enum", "Orphan", `supported values: "Keep", "Release"`},
+		{"scaling.expendablePodsPriorityCutoff", "maximum", int64(1_000_000_001), "less than or equal to 1000000000"},
 		{"provider", "enum", "AWS", `supported values: "ClusterAPI", "OpenStack", "Karpenter"`},
 
 		{"provider", "openStack is required if provider is OpenStack, and must be unset otherwise", "OpenStack",
@@ -494,13 +496,14 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"class": "Any", "mode": "Act", "provider": "ClusterAPI",
+		"class": "Any", "mode": "Act", "provider": "ClusterAPI", "deletionPolicy": "Keep",
 		"clusterAPI": map[string]any{"namespace": "default", "names": []any{"small"}},
 		"pricing": map[string]any{
 			"billingPeriod": "1m", "catalogue": map[string]any{"namespace": "default", "name": "prices", "key": "flavors.csv"},
 		},
 		"scaling": map[string]any{
 			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m", "maxWait": "0s",
+			"expendablePodsPriorityCutoff": int64(-10),
 		},
 		"consolidation": map[string]any{
 			"policy": "WhenUnderUsed", "evictServices": "OptOut", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
