@@ -144,11 +144,9 @@ func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[key] = value }
 }
 
-func cpu(amount string) func(*corev1.Pod) { return asking("cpu", amount) }
-
-func asking(what corev1.ResourceName, amount string) func(*corev1.Pod) {
+func cpu(amount string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests[what] = resource.MustParse(amount)
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(amount)
 	}
 }
 
@@ -244,7 +242,9 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 	empty := say(of(xlarge("a"), xlarge("b")).with(web("p", "a", cpu("3"))))
 	going := say(of(xlarge("a"), xlarge("b", toBeDeleted)).with(web("p", "a", cpu("3"))))
 	emptyCordoned := say(of(xlarge("a"), xlarge("b", cordoned)).with(web("p", "a", cpu("3"))))
-	gpu := say(of(xlarge("a")).with(web("p", "a", asking("nvidia.com/gpu", "1"))))
+	claim := say(of(xlarge("a")).with(web("p", "a", func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	})))
 	held := func(name, node string) corev1.Pod {
 		return web(name, node, annotated("karpenter.sh/do-not-disrupt", "true"))
 	}
@@ -444,8 +444,8 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"and %s on nodes without a price", partly, base},
 
 		// What is in the way.
-		{"No pod has a demand that prevents a lower bill.", base, gpu},
-		{"No obstacle that can be removed was found; %s may not be moved for other reasons.", gpu, holding},
+		{"No pod has a demand that prevents a lower bill.", base, claim},
+		{"No obstacle that can be removed was found; %s may not be moved for other reasons.", claim, holding},
 		{"not computed; its nodes cost $%s an hour", uncomputed, holding},
 		{"saves $%s an hour", saves, savesLittle},
 		{"saves less than $0.01 an hour", savesLittle, saves},
@@ -511,7 +511,7 @@ func TestEachSentenceOfAnAuditIsPrintedWhereItIsTrueAndNotWhereItIsNot(t *testin
 		// What is for sale, and what stays.
 		{"no machine for sale holds pod ", noPlace, base},
 		{"operating system %s", systems, noPlace},
-		{"no machine is planned for its pod %s: %s", gpu, base},
+		{"no machine is planned for its pod %s: %s", claim, base},
 		{"it is a control plane node", control, base},
 		{"%s %s in every plan of machines to buy", control, base},
 		{"No machine is for sale: no node has a price.", unpriced, one},
