@@ -215,6 +215,39 @@ func TestNoContainersNeedNothing(t *testing.T) {
 	}
 }
 
+// TestRecentHoursCountMore: 10 in the last 72 hours, nothing in the 96 before.
+func TestRecentHoursCountMore(t *testing.T) {
+	p := week(10, func(h, _ int) float64 { return map[bool]float64{true: 10, false: 0}[h >= Hours-72] }).Profile(end)
+	if got, want := Overload([]*Profile{p}, 5), 0.5/(1-math.Exp2(-float64(Hours)/halfLife)); !near(got, want, 0.001) {
+		t.Errorf("more than 5 is expected in %v of the time, want %v", got, want)
+	}
+}
+
+func TestNothingIsExpectedAboveTheMost(t *testing.T) {
+	p := flat(1, 1)
+	p.Most = 1.5
+	if got := Overload([]*Profile{p, p}, 3); got != 0 {
+		t.Errorf("more than both ever use is expected in %v of the time", got)
+	}
+	if got := Overload([]*Profile{p, p}, 2.9); got < 0.1 {
+		t.Errorf("less than both may use is exceeded in %v of the time only", got)
+	}
+	if got := Required([]*Profile{p, p}, 1e-9); !near(got, 3, 1e-6) {
+		t.Errorf("they need %v, want 3", got)
+	}
+}
+
+// TestTheChangeIsThatOfTwoSamples: every other pair of samples is 4 higher, so that two samples later use differs by 4.
+func TestTheChangeIsThatOfTwoSamples(t *testing.T) {
+	u := NewUse(0)
+	for i := range 400 {
+		u.Add(time.Duration(i)*5*time.Minute, float64(10+4*(i/2%2)))
+	}
+	if amount, deviation, known := u.Last(); amount != 14 || !near(deviation, 4, 1e-9) || !known {
+		t.Errorf("last is %v, and the deviation %v, want 14 and 4", amount, deviation)
+	}
+}
+
 // TestTheStatedRiskIsRealised by containers whose use is as assumed: it draws their use again.
 func TestTheStatedRiskIsRealised(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

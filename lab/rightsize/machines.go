@@ -205,8 +205,6 @@ func (c *cluster) overflowing(m *machine) []int {
 	switch {
 	case fits(free) || len(m.entities) == 0:
 		return nil
-	case len(m.entities) == 1 && !c.sold(m.entities[0]):
-		return nil // no machine is large enough: it stays where it is
 	case len(m.entities) == 1:
 		return slices.Clone(m.entities)
 	}

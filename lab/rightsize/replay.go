@@ -364,6 +364,7 @@ func (r *replay) decide(now int) error {
 		if len(leave) == 0 {
 			leave = r.policy.Leave(m.entities, m.flavor.Capacity)
 		}
+		leave = slices.DeleteFunc(leave, func(e int) bool { return !r.sold(e) })
 		if len(leave) == 0 {
 			continue
 		}
@@ -379,11 +380,12 @@ func (r *replay) decide(now int) error {
 		return nil
 	}
 	if at%(24*time.Hour) < r.Trace.Step {
-		if done, err := r.replan(at); done || err != nil {
-			return err
+		if r.replan(at) {
+			return nil
 		}
 	}
-	return r.exchange()
+	r.exchange()
+	return nil
 }
 
 const (
@@ -395,22 +397,22 @@ const (
 
 // replan plans all machines from the beginning, and reports whether the plan is worth it and in effect. Machines of the same flavor
 // stay where they keep most entities.
-func (r *replay) replan(now time.Duration) (bool, error) {
+func (r *replay) replan(now time.Duration) bool {
 	after, err := r.plans(r.running(), now)
 	if err != nil {
-		return false, err
+		return false // an entity has outgrown all flavors
 	}
 	if float64(after.bill()) > (1-leastGain)*float64(r.bill()) || !r.allHold(after) {
-		return false, nil
+		return false
 	}
 	after.keep(r.machines)
 	r.take(after)
-	return true, nil
+	return true
 }
 
 // exchange gives up the machine with which most is saved by moving its entities to others, or to others and a cheaper
 // one.
-func (r *replay) exchange() error {
+func (r *replay) exchange() {
 	var best *cluster
 	most := int64(0)
 	machines := slices.Clone(r.machines)
@@ -424,7 +426,7 @@ func (r *replay) exchange() error {
 		entities := slices.Clone(m.entities)
 		plan, err := r.plan(entities, exchangeEffort, func(other *machine) bool { return other == m })
 		if err != nil {
-			return err
+			continue // an entity has outgrown all flavors: its machine stays
 		}
 		gain := m.flavor.MicroDollarsPerHour - plan.MicroDollarsPerHour
 		if float64(gain) < leastGain*float64(m.flavor.MicroDollarsPerHour) || gain <= most {
@@ -443,5 +445,4 @@ func (r *replay) exchange() error {
 	if r.settled = best == nil; !r.settled {
 		r.take(best)
 	}
-	return nil
 }

@@ -39,6 +39,17 @@ type scripted struct {
 	static
 	script []map[int]Amounts
 	sets   *[][][]int
+	// alone says that it accepts no two entities on a machine, and leaves whether the first of several must leave.
+	alone, leaves bool
+}
+
+func (s *scripted) Holds(set []int, _ Amounts) bool { return !s.alone || len(set) < 2 }
+
+func (s *scripted) Leave(set []int, _ Amounts) []int {
+	if s.leaves && len(set) > 1 {
+		return slices.Clone(set[:1])
+	}
+	return nil
 }
 
 func (scripted) Name() string { return "scripted" }
@@ -87,6 +98,97 @@ func TestWhatShrinksLeavesItsMachineWithinAnHour(t *testing.T) {
 	last := sets[len(sets)-1]
 	if len(last) != 1 || got.Moves < 1 || got.Resizes != 2 || got.MicroDollarsPerHour >= 2*1.9e6 {
 		t.Errorf("at the end entities are on %v, with %+v; want both on one machine", last, got)
+	}
+}
+
+// twoHours is a trace of two entities that use 1 for two hours.
+func twoHours(t *testing.T) *Trace {
+	var cpu strings.Builder
+	cpu.WriteString("t_s,a,b\n")
+	for i := range 36 {
+		fmt.Fprintf(&cpu, "%d,1,1\n", 300*i)
+	}
+	return traceOf(t, "entity,cpu_requested,mem_requested\na,4,\nb,4,\n", cpu.String(), "")
+}
+
+// TestEntitiesThatAPolicyKeepsApartStayApart although one machine would hold their requests.
+func TestEntitiesThatAPolicyKeepsApartStayApart(t *testing.T) {
+	c := Config{Trace: twoHours(t), Flavors: flavors(t, "name,cpu,memory,price_per_hour\nsmall,4,100,1\n"), TrainUntil: time.Hour}
+	var sets [][][]int
+	got := run(t, c, &scripted{script: []map[int]Amounts{nil, {0: {1, 0}, 1: {1, 0}}}, sets: &sets, alone: true})
+	if got.Moves != 0 || got.MachineIntervals != 48 {
+		t.Errorf("%+v, want no moves, and two machines in each of 24 intervals", got)
+	}
+}
+
+// TestAnEntityThatMustLeaveGetsAMachineThatThePolicyAccepts: not the one that has room, which has another entity.
+func TestAnEntityThatMustLeaveGetsAMachineThatThePolicyAccepts(t *testing.T) {
+	c := Config{
+		Trace:   traceOf(t, "entity,cpu_requested,mem_requested\na,2,\nb,2,\nc,3,\n", "t_s,a,b,c\n0,1,1,1\n300,1,1,1\n600,1,1,1\n900,1,1,1\n1200,1,1,1\n", ""),
+		Flavors: flavors(t, "name,cpu,memory,price_per_hour\nsmall,5,100,1\n"), TrainUntil: 5 * time.Minute,
+	}
+	var sets [][][]int
+	got := run(t, c, &scripted{sets: &sets, leaves: true, alone: true})
+	if last := sets[len(sets)-1]; got.Moves != 1 || len(last) != 3 {
+		t.Errorf("%+v, and at the end %v; want one move, and each on a machine of its own", got, last)
+	}
+}
+
+func TestAnEntityThatOutgrowsAllFlavorsStaysWhereItIs(t *testing.T) {
+	c := Config{Trace: twoHours(t), Flavors: flavors(t, "name,cpu,memory,price_per_hour\nsmall,4,100,1\n"), TrainUntil: time.Hour}
+	var sets [][][]int
+	if got := run(t, c, &scripted{script: []map[int]Amounts{nil, {0: {9, 0}}}, sets: &sets}); got.Moves != 0 || got.Resizes != 1 {
+		t.Errorf("%+v, want one resize and no move", got)
+	}
+}
+
+// TestMachinesOfAPlanAreThoseWithMostEntitiesInCommon, of the same flavor.
+func TestMachinesOfAPlanAreThoseWithMostEntitiesInCommon(t *testing.T) {
+	f, g := &Flavor{Name: "f"}, &Flavor{Name: "g"}
+	on := func(name string, flavor *Flavor, entities ...int) *machine {
+		return &machine{hardware: &hardware{name, flavor}, entities: entities}
+	}
+	c := &cluster{machines: []*machine{on("p1", f, 1, 2), on("p2", f, 3, 4, 5), on("p3", f, 6), on("p4", g, 7, 8)}}
+	c.keep([]*machine{on("old1", f, 3, 4), on("old2", f, 1, 5, 7, 8), on("old3", g, 9)})
+	var names []string
+	for _, m := range c.machines {
+		names = append(names, m.name)
+	}
+	if diff := cmp.Diff([]string{"old2", "old1", "p3", "old3"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestThePercentileRuleForgetsWhatIsOlderThanTwoWeeks(t *testing.T) {
+	p := NewPercentile(&Trace{Measured: [resources]bool{true, true}, Step: time.Hour})
+	for i := range 15 * 24 {
+		p.Learn(0, time.Duration(i)*time.Hour, Amounts{1, map[bool]float64{true: 1000, false: 100}[i < 24]})
+	}
+	if got := p.Requests(15*24*time.Hour, [][]int{{0}}, make([]Amounts, 1))[0][Memory]; math.Abs(got-115) > 1e-9 {
+		t.Errorf("memory is %v, want 115: the peak of 1000 was 15 days ago", got)
+	}
+}
+
+// TestAMachineIsNotRunningOutOfWhatItsEntitiesNeverUse: its only two entities use all that they may, and never more.
+func TestAMachineIsNotRunningOutOfWhatItsEntitiesNeverUse(t *testing.T) {
+	f := NewFit(&Trace{Measured: [resources]bool{CPU: true}}, Amounts{0.01, 0.001})
+	for e := range 2 {
+		f.Start(e, Amounts{4, 0}, 0)
+		for i := range 100 {
+			f.Learn(e, time.Duration(i)*5*time.Minute, Amounts{float64(4 - i%2*e), math.NaN()})
+		}
+	}
+	if got := f.Leave([]int{0, 1}, Amounts{8, 1}); got != nil {
+		t.Errorf("%v leave a machine of 8, want none", got)
+	}
+	if got := f.Leave([]int{0, 1}, Amounts{6.5, 1}); len(got) != 1 {
+		t.Errorf("%v leave a machine of 6.5, want one", got)
+	}
+	for e := range 2 {
+		f.Learn(e, 501*time.Minute, Amounts{math.NaN(), math.NaN()})
+	}
+	if got := f.Leave([]int{0, 1}, Amounts{6.5, 1}); got != nil {
+		t.Errorf("%v leave a machine of whose entities nothing is known now", got)
 	}
 }
 

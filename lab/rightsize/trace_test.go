@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	useFile      = "t_s,a,b\n0,1,\n300,2,0.5\n600,,1.5\n900,4,\n"
+	useFile      = "t_s,a,b\n0,1,\n300,2,0.5\n600,,1.5\n900,4,1\n"
 	entitiesFile = "entity,cpu_requested,mem_requested,start_s,end_s,class\na,4,,,,web\nb,,,300,900,\n"
 	flavorsFile  = "name,cpu,memory,price_per_hour\nsmall,4,100,1\nlarge,8,200,1.9\n"
 )
