@@ -212,6 +212,7 @@ func TestTheCostOfARecordingIsThatOfItsNodes(t *testing.T) {
 		{"nothing runs", []trace.Row{machine(0, "a", 1_000_000)}, []string{"idle 4.00", "total 4.00"}},
 		{"the node came before the recording", []trace.Row{machine(-3, "a", 1_000_000)}, []string{"idle 4.00", "total 4.00"}},
 		{"the node comes and goes", []trace.Row{machine(1, "a", 1_000_000), event(2.5, trace.EventGone, "a", "")}, []string{"idle 1.50", "total 1.50"}},
+		{"the node returns", []trace.Row{machine(1, "a", 1_000_000), event(2, trace.EventGone, "a", ""), machine(3, "a", 1_000_000)}, []string{"idle 3.00", "total 3.00"}},
 		{"its price changes", []trace.Row{machine(0, "a", 1_000_000), machine(1, "a", 2_000_000)}, []string{"idle 7.00", "total 7.00"}},
 		{"a pod runs for a part of the time", []trace.Row{
 			machine(0, "a", 1_000_000), pod(0, "p", "shop", 5, 10), event(1, trace.EventStart, "p", "a"), event(2, trace.EventEnd, "p", ""),

@@ -175,7 +175,7 @@ func TestAMachineIsNotRunningOutOfWhatItsEntitiesNeverUse(t *testing.T) {
 	for e := range 2 {
 		f.Start(e, Amounts{4, 0}, 0)
 		for i := range 100 {
-			f.Learn(e, time.Duration(i)*5*time.Minute, Amounts{float64(4 - i%2*e), math.NaN()})
+			f.Learn(e, time.Duration(i)*5*time.Minute, Amounts{float64(4 - (i/2+1)%2*e), math.NaN()})
 		}
 	}
 	if got := f.Leave([]int{0, 1}, Amounts{8, 1}); got != nil {
