@@ -96,7 +96,7 @@ func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
 }
 
 // Utilization returns the utilisation of a node by the configured measure. A resource of which the node has nothing
-// counts as 0. Of a node with GPUs it is that of the GPUs, whatever the measure, as for cluster-autoscaler: other pods could
+// counts as 0. Of a node with GPUs it is that of the GPUs, for each measure, as for cluster-autoscaler: other pods could
 // run elsewhere.
 func (c DrainConfig) Utilization(n *cluster.Node) float64 {
 	used := n.Used()

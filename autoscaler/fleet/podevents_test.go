@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/autoscaler/purchase"
 )
 
 // podRecorder keeps the Events about pods, as "POD REASON: MESSAGE".
@@ -100,5 +102,23 @@ func TestAFleetThatObservesTellsPodsNothing(t *testing.T) {
 	m.run(5*minute, "f")
 	if len(recorder.texts) > 0 {
 		t.Errorf("Events: %q", recorder.texts)
+	}
+}
+
+// TestAMachineForTheMinimumIsNotWhatAPodWaitsFor has two machines that the plan has for pods, and two orders, of which one
+// is for the minimum: a limit has cut the other machine.
+func TestAMachineForTheMinimumIsNotWhatAPodWaitsFor(t *testing.T) {
+	x := &execution{
+		round:    &round{fleet: &v1alpha1.NodeFleet{}},
+		decision: &decision{actions: fleetdecide.Actions{Fleet: fleetdecide.FleetDecision{ToMinimum: map[string]int{"small": 1}}}},
+		ordered:  []v1alpha1.FleetOrder{{Flavor: "small", From: 3, To: 5}},
+	}
+	x.actions.Fleet.Plan.Machines = []purchase.Machine{{Flavor: "small", Pods: []string{"a"}}, {Flavor: "small", Pods: []string{"b"}}}
+	var pods []string
+	for _, w := range x.waits() {
+		pods = append(pods, w.Pod)
+	}
+	if diff := cmp.Diff([]string{"a"}, pods); diff != "" {
+		t.Errorf("pods that wait (-want +got):\n%s", diff)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // OfRecording divides what the nodes of a recording cost in its period over the namespaces of the pods on them: at each
-// moment as [OfCluster], each node from its arrival to its departure, whatever its billing period. Own prices, by flavor,
+// moment as [OfCluster], each node from its arrival to its departure, regardless of its billing period. Own prices, by flavor,
 // apply to nodes whose price was not recorded. A recording has no labels.
 //
 // Cost: O(rows · log rows), and for each pod that starts or ends, the number of pods on its node.

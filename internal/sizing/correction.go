@@ -17,7 +17,7 @@ import "math"
 //
 //	target · (1 + safe / (η·T)) + 1 / T,
 //
-// whatever the use was. The target is half the stated risk.
+// for any use. The target is half the stated risk.
 type Correction struct {
 	lambda float64
 }

@@ -16,7 +16,7 @@ type machine struct {
 	entities []int // ordered
 }
 
-// hardware is what stays of a machine, whatever is decided.
+// hardware is the part of a machine that decisions do not change.
 type hardware struct {
 	name   string // unique
 	flavor *Flavor

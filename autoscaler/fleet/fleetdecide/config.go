@@ -27,7 +27,7 @@ type Config struct {
 	Act bool
 	// SkipDrains leaves nodes that are being drained unchanged.
 	SkipDrains bool
-	// Retire releases all machines, whatever their pods and minimums: the fleet is being deleted. Nothing is bought.
+	// Retire releases all machines, regardless of their pods and minimums: the fleet is being deleted. Nothing is bought.
 	Retire bool
 	// Class is the class of pods that the machines accept.
 	Class class.Class

@@ -78,7 +78,7 @@ type Leaver struct {
 }
 
 // Leavers returns the pods on each node that the fleet drains. Every such node has an entry, except those whose flavor is
-// kept. It leaves out pods that ended with the node: see Ended. Expendable pods are evicted, whatever they declare.
+// kept. It leaves out pods that ended with the node: see Ended. Expendable pods are evicted, regardless of what they declare.
 func (o *Observation) Leavers(emptying *drain.Emptying) map[string][]Leaver {
 	all := map[string][]Leaver{}
 	for name, m := range o.Own {

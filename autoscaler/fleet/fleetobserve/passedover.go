@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/world"
 )
 
-// PassedOver returns the unschedulable pods for which the fleet buys no machine, whatever they need, and why.
+// PassedOver returns the unschedulable pods for which the fleet buys no machine, regardless of what they need, and why.
 //
 // Cost: O(pods).
 func (o *Observation) PassedOver() (all []v1alpha1.Rejection) {
@@ -28,7 +28,7 @@ func (o *Observation) PassedOver() (all []v1alpha1.Rejection) {
 	return all
 }
 
-// PassedOver returns why a fleet buys no machine for a pod whatever the pod needs, or "": the class of the pod, or its
+// PassedOver returns why a fleet buys no machine for a pod regardless of what it needs, or "": the class of the pod, or its
 // priority.
 func PassedOver(pod *corev1.Pod, fleet *v1alpha1.NodeFleet) string {
 	kind, _ := class.OfPod(pod) // an invalid label counts as no label
