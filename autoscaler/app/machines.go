@@ -63,6 +63,8 @@ func claimsOf(ctx context.Context, m ctrl.Manager, o Options) (fleet.Changes, er
 	case apierrors.IsForbidden(err):
 		o.Log.Info("The autoscaler may not list NodeClaims: for fleets with provider Karpenter, grant the permissions and restart")
 		return fleet.Changes{}, nil
+	case ctx.Err() != nil: // the autoscaler was told to end while it started, which is no error
+		return fleet.Changes{}, nil
 	case err != nil:
 		return fleet.Changes{}, fmt.Errorf("list NodeClaims: %w", err)
 	}

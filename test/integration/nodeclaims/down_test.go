@@ -1,6 +1,7 @@
 package nodeclaims
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,5 +117,16 @@ func (b *bench) removeClass() {
 	class.SetName(b.Space)
 	if err := b.Delete(b.Context(), class); err != nil {
 		b.Fatal(err)
+	}
+}
+
+func TestAnAutoscalerThatIsEndedWhileItStartsReturnsNoError(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "ended")
+	b.install()
+	ended, end := context.WithCancel(b.Context())
+	end()
+	if err := b.autoscaler()(ended); err != nil {
+		t.Errorf("the autoscaler: %v", err)
 	}
 }
