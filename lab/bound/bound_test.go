@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 func size(cpu, memory int64) packing.Size { return packing.Size{MilliCPU: cpu, MemoryBytes: memory} }
@@ -243,32 +244,27 @@ func drawRun(t *rapid.T) Run {
 }
 
 func TestNoScheduleIsCheaperThanTheBound(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := drawRun(t)
-		if bound, least := Cost(r), truth(r, 7); bound.MicroDollars > least {
-			t.Fatalf("bound %+v, but the run can be had for %d", bound, least)
-		}
-	})
-}
-
-// A bound of 0 would also be valid. The runs are always the same, so that chance does not decide.
-func TestTheBoundIsOftenReached(t *testing.T) {
-	runs := rapid.Custom(drawRun)
 	reached, possible := 0, 0
-	for seed := range 100 {
-		r := runs.Example(seed)
-		least := truth(r, 7)
+	property := func(t *rapid.T) {
+		r := drawRun(t)
+		bound, least := Cost(r), truth(r, 7)
 		if least >= never {
-			continue
+			return
 		}
 		possible++
-		if Cost(r).MicroDollars >= least-1 {
+		if bound.MicroDollars > least {
+			t.Fatalf("bound %+v, but the run can be had for %d", bound, least)
+		}
+		if bound.MicroDollars >= least-1 {
 			reached++
 		}
 	}
+	draw.Fixed(t, 100, property)
+	// A bound of 0 would also be valid.
 	if reached*3 < possible {
 		t.Errorf("the bound is reached in %d of %d runs only", reached, possible)
 	}
+	rapid.Check(t, property)
 }
 
 func TestAnotherPodNeverLowersTheBound(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/test/draw"
 )
 
 func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
@@ -278,57 +279,39 @@ func drawServed(t *rapid.T) (r Run, missing int) {
 	return r, missing
 }
 
-// served is a random run, with the number of slots that its services are without a machine.
-type served struct {
-	Run
-	missing int
-}
-
-// servedRuns draws runs with services.
-var servedRuns = rapid.Custom(func(t *rapid.T) served {
-	r, missing := drawServed(t)
-	return served{r, missing}
-})
-
 func TestNoScheduleThatServesIsCheaperThanTheBound(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := servedRuns.Draw(t, "run")
-		least, all := cheapestServed(r.Run, r.missing, 6)
+	reached, better, possible := 0, 0, 0
+	property := func(t *rapid.T) {
+		r, missing := drawServed(t)
+		least, all := cheapestServed(r, missing, 6)
 		if !all {
 			t.Skip("too many schedules to check: rapid draws another run, and fails if most are such")
 		}
-		bound := Served(r.Run)
+		bound := Served(r)
+		if least >= never {
+			return
+		}
+		possible++
 		if bound > least {
 			t.Fatalf("bound %d, but the run can be had for %d", bound, least)
 		}
-		if before := Cost(r.Run).MicroDollars; least < never && bound < before {
+		before := Cost(r).MicroDollars
+		if bound < before {
 			t.Fatalf("bound %d, less than %d without services", bound, before)
 		}
-	})
-}
-
-// A bound of 0 would also be valid. The runs are always the same, so that chance does not decide.
-func TestTheServedBoundIsOftenReachedAndBetterThanOneWithoutServices(t *testing.T) {
-	reached, better, possible := 0, 0, 0
-	for seed := range 100 {
-		r := servedRuns.Example(seed)
-		least, all := cheapestServed(r.Run, r.missing, 6)
-		if !all || least >= never {
-			continue
-		}
-		possible++
-		bound := Served(r.Run)
 		if bound >= least-1 {
 			reached++
 		}
-		if bound > Cost(r.Run).MicroDollars {
+		if bound > before {
 			better++
 		}
 	}
+	draw.Fixed(t, 100, property)
 	t.Logf("reached in %d, better than without services in %d of %d runs", reached, better, possible)
 	if reached*3 < possible || better*20 < possible {
 		t.Errorf("the bound is reached in %d and better than without services in %d of %d runs only", reached, better, possible)
 	}
+	rapid.Check(t, property)
 }
 
 func TestTheOrderOfPodsDoesNotMatterToTheServedBound(t *testing.T) {
