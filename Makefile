@@ -45,13 +45,6 @@ build_1.38 := -modfile go.1.38.mod -tags kubernetes1.36,kubernetes1.37,kubernete
 # Kubernetes 1.38 needs a newer Go, which the go command fetches only if it is told so.
 with_go_1.38 := GOTOOLCHAIN=go1.27.4
 
-# cluster-api's manager says its own version too.
-CAPI         := sigs.k8s.io/cluster-api
-CAPI_VERSION := $(shell sed -n 's|^\t$(CAPI) \(v[0-9.]*\).*|\1|p' go.mod)
-CAPI_LDFLAGS := $(K8S_LDFLAGS) -X $(CAPI)/version.gitVersion=$(CAPI_VERSION) \
-	-X $(CAPI)/version.gitMajor=$(word 1,$(subst ., ,$(CAPI_VERSION:v%=%))) \
-	-X $(CAPI)/version.gitMinor=$(word 2,$(subst ., ,$(CAPI_VERSION:v%=%)))
-
 BIN      := bin
 DIST     := dist
 TOOLS    := bin/tools
@@ -160,8 +153,8 @@ $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than our
 $(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for tests
 	go build -buildvcs=false -ldflags "$(K8S_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
 
-$(BIN)/cluster-api:
-	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
+$(BIN)/cluster-api: # a module of its own too: it needs later ones
+	hack/build-cluster-api.sh $@
 
 # The control plane of another version, and kube-scheduler for it. Cold, each takes as long
 # as a first build.
@@ -527,7 +520,7 @@ verify-imports:
 	go test ./test/imports ./test/words
 
 verify-modules:
-	for dir in . tools tools/{helm,promtool,hugo} lab/playground/kwok hack/nodes/runtime/*/ test/peers/*/; do GOTOOLCHAIN=auto go -C "$$dir" mod tidy -diff; done
+	for dir in . tools tools/{helm,promtool,hugo} lab/playground/{kwok,cluster-api} hack/nodes/runtime/*/ test/peers/*/; do GOTOOLCHAIN=auto go -C "$$dir" mod tidy -diff; done
 	hack/kubernetes-modules.sh -diff
 
 modules: ## Regenerate the module files of later versions of Kubernetes, after a change of go.mod.

@@ -28,7 +28,7 @@ write() {
 		-e "s|^(\tk8s\.io/kubernetes) .*|\1 v$version|" \
 		-e "s|^(\tsigs\.k8s\.io/controller-runtime) .*|\1 $2|" \
 		-e "s|^(\tsigs\.k8s\.io/custom-metrics-apiserver) .*|\1 $3|" \
-		-e '/^exclude \(/,/^\)/{/^\t/{/k8s\.io\/(api|apimachinery|client-go) /!d}}' \
+		-e '/^exclude \(/,/^\)/{/^\t/{/k8s\.io\/(api|apimachinery|client-go) v0\.37\.0$/!d}}' \
 		go.mod >"$mod"
 	for module in ${other[$version]-}; do
 		go mod edit -replace "${module%@*}=$module" "$mod"

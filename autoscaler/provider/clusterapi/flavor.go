@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capilabels "sigs.k8s.io/cluster-api/util/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -411,7 +410,7 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 		delete(labels, corev1.LabelHostname)
 		taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
 	}
-	maps.Copy(labels, capilabels.GetManagedLabels(d.Spec.Template.Labels))
+	maps.Copy(labels, managedLabels(d.Spec.Template.Labels))
 	if node == nil {
 		maps.Copy(labels, pairs)
 		constraint.AddFollowing(labels)
@@ -479,4 +478,19 @@ func (r *reading) taints() []corev1.Taint {
 		found = append(found, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
 	}
 	return found
+}
+
+// managedLabels returns those labels of a machine that cluster-api also writes to its node: roles, and names of the
+// domains node-restriction.kubernetes.io and node.cluster.x-k8s.io and of domains below them. Patterns that
+// cluster-api's flag --additional-sync-machine-labels adds are not known here.
+func managedLabels(labels map[string]string) map[string]string {
+	managed := map[string]string{}
+	for name, value := range labels {
+		domain, _, _ := strings.Cut(name, "/")
+		within := func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) }
+		if domain == clusterv1.NodeRoleLabelPrefix || within(clusterv1.NodeRestrictionLabelDomain) || within(clusterv1.ManagedNodeLabelDomain) {
+			managed[name] = value
+		}
+	}
+	return managed
 }
