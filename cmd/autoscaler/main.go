@@ -60,8 +60,10 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&metrics.URL, "metrics-url", "", "`URL` of a server with the Prometheus HTTP API, the source \"default\" of ReplicaPolicies")
 	flags.StringVar(&metrics.CAFile, "metrics-ca-file", "", "PEM `file` with the server's certificate authorities (default: those of the system)")
 	flags.StringVar(&metrics.TokenFile, "metrics-token-file", "", "`file` with a bearer token for the server, read again for every query")
+	flags.StringVar(&metrics.HTTPConfigFile, "metrics-http-config-file", "",
+		"YAML `file` with Prometheus' own http_config for the server, such as basic_auth, tls_config or http_headers, in place of the two options before")
 	flags.DurationVar(&metrics.Timeout.Duration, "metrics-timeout", prometheus.DefaultTimeout, "timeout of a query")
-	flags.StringVar(&sources, "metrics-sources", "", "YAML `file` with further sources: a list \"sources\" of name, url, caFile, tokenFile, timeout and lookback")
+	flags.StringVar(&sources, "metrics-sources", "", "YAML `file` with further sources: a list \"sources\" of name, url, caFile, tokenFile, httpConfigFile, timeout and lookback")
 	flags.StringSliceVar(&o.ScaleKinds, "scale-kinds", app.DefaultScaleKinds(), "kinds that ReplicaPolicies can scale, as `resource.group`; the autoscaler needs permission to scale them")
 	o.AddFlags(flags)
 	o.AddActions(flags, app.Actions())
@@ -77,8 +79,8 @@ func metricSources(flags source.Config, file string) (all []source.Config, err e
 	}
 	if flags.URL != "" {
 		all = append(all, flags)
-	} else if flags.CAFile != "" || flags.TokenFile != "" {
-		return nil, errors.New("--metrics-ca-file and --metrics-token-file require --metrics-url")
+	} else if flags.CAFile != "" || flags.TokenFile != "" || flags.HTTPConfigFile != "" {
+		return nil, errors.New("--metrics-ca-file, --metrics-token-file and --metrics-http-config-file require --metrics-url")
 	}
 	return all, nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,6 +137,7 @@ var fragments = []struct {
 	{[]string{"presets", "workQueues"}, strictly[adapterv1alpha1.MetricsAdapterConfiguration]},
 	{[]string{"containers"}, strictly[corev1.PodSpec]},
 	{[]string{"sources"}, func(text []byte) error { _, err := promqlsource.Parse(text); return err }},
+	{[]string{"basic_auth"}, func(text []byte) error { _, err := promconfig.LoadHTTPConfig(string(text)); return err }},
 	{[]string{"pluginConfig"}, func(text []byte) error {
 		profile := "- schedulerName: s\n  " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  ")
 		return checkObject([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n" + profile + "\n"))

@@ -32,6 +32,10 @@ type Config struct {
 	CAFile string `json:"caFile,omitempty"`
 	// TokenFile contains the bearer token; if empty, none is sent. It is read for every query.
 	TokenFile string `json:"tokenFile,omitempty"`
+	// HTTPConfigFile contains, in YAML, Prometheus' own <http_config> for the requests: basic_auth, authorization, oauth2,
+	// tls_config with a client certificate, http_headers, a proxy. It excludes CAFile and TokenFile. It is read once; the
+	// files that it names are read again when they change.
+	HTTPConfigFile string `json:"httpConfigFile,omitempty"`
 	// Timeout bounds one query, including the connection.
 	Timeout time.Duration `json:"-"`
 	// Lookback is the maximum age of the last sample of a series to count as its current value. 0 means the server's
@@ -66,6 +70,8 @@ func (c Config) Validate() error {
 	case u.Scheme == "http" && c.TokenFile != "":
 		errs = append(errs, fmt.Errorf("tokenFile %s: requires https for %q: tokens are not sent unencrypted", c.TokenFile, u.Redacted()))
 	}
+	errs.If(c.HTTPConfigFile != "" && c.CAFile != "", "caFile: excluded by httpConfigFile, which has tls_config.ca_file")
+	errs.If(c.HTTPConfigFile != "" && c.TokenFile != "", "tokenFile: excluded by httpConfigFile, which has authorization.credentials_file")
 	errs.If(c.Timeout <= 0, "timeout %v: must be more than 0", c.Timeout)
 	errs.If(c.Lookback < 0, "lookback %v: must be more than 0, or 0 for the server's default", c.Lookback)
 	errs.If(c.MaxBytes <= 0, "most bytes %d: must be more than 0", c.MaxBytes)
@@ -81,7 +87,7 @@ type Client struct {
 
 var _ promql.Warner = (*Client)(nil)
 
-// New returns a client. A Timeout or MaxBytes of 0 means the default. It reads the CA file but does not connect.
+// New returns a client. A Timeout or MaxBytes of 0 means the default. It reads files but does not connect.
 func New(c Config) (*Client, error) {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -92,9 +98,9 @@ func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("set up queries: %w", err)
 	}
-	how := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: c.CAFile, MinVersion: config.TLSVersions["TLS12"]}, EnableHTTP2: true}
-	if c.TokenFile != "" {
-		how.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: c.TokenFile}
+	how, err := c.http()
+	if err != nil {
+		return nil, fmt.Errorf("set up queries of %s: %w", c.URL, err)
 	}
 	client, err := config.NewClientFromConfig(how, "supercargo")
 	if err != nil {
