@@ -3,8 +3,6 @@ package app
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -33,9 +31,16 @@ func addPolicies(m ctrl.Manager, o Options) error {
 		o.Log.Info("The CRD of ReplicaPolicies is not installed: to scale services, install it and restart")
 		return nil
 	}
-	kinds, err := scaleKinds(m.GetRESTMapper(), o)
+	scaled := o.ScaleKinds
+	if len(scaled) == 0 {
+		scaled = DefaultScaleKinds()
+	}
+	kinds, err := replica.NewKinds(m.GetRESTMapper(), scaled)
 	if err != nil {
 		return err
+	}
+	for _, missing := range kinds.Missing() {
+		o.Log.Info("The cluster does not have a resource of --scale-kinds yet", "resource", missing.String())
 	}
 	sources := make(map[string]*replica.Source, len(o.MetricSources))
 	for _, c := range o.MetricSources {
@@ -51,26 +56,4 @@ func addPolicies(m ctrl.Manager, o Options) error {
 		Pause: o.PauseOf(m, name, ActServices),
 	}
 	return r.SetupWithManager(m)
-}
-
-// scaleKinds returns the kinds of the resources that may be scaled. It omits resources that the
-// cluster does not have.
-func scaleKinds(mapper meta.RESTMapper, o Options) (map[schema.GroupKind]schema.GroupVersionKind, error) {
-	named := o.ScaleKinds
-	if len(named) == 0 {
-		named = DefaultScaleKinds()
-	}
-	kinds := make(map[schema.GroupKind]schema.GroupVersionKind, len(named))
-	for _, name := range named {
-		kind, err := mapper.KindFor(schema.ParseGroupResource(name).WithVersion(""))
-		switch {
-		case meta.IsNoMatchError(err):
-			o.Log.Info("Ignoring a resource of --scale-kinds that the cluster does not have", "resource", name)
-		case err != nil:
-			return nil, fmt.Errorf("--scale-kinds: find the kind of %s: %w", name, err)
-		default:
-			kinds[kind.GroupKind()] = kind
-		}
-	}
-	return kinds, nil
 }

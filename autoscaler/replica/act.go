@@ -23,7 +23,10 @@ const conflicts = 4
 func (e *evaluation) rescale(ctx context.Context, out *replicadecide.Outcome) (wrote bool, err error) {
 	target := e.object.Spec.Target
 	key := types.NamespacedName{Namespace: e.key.Namespace, Name: target.Name}
-	kind := e.Kinds[groupKind(target)]
+	kind, _, err := e.Kinds.of(groupKind(target), e.now)
+	if err != nil {
+		return false, err
+	}
 	for attempt := 1; ; attempt++ {
 		scale, err := e.Scaler.Scale(ctx, kind, key)
 		if err != nil {

@@ -49,8 +49,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Scaler reads and writes scale subresources.
 	Scaler Scaler
-	// Kinds are the kinds that may be scaled, by group and kind.
-	Kinds map[schema.GroupKind]schema.GroupVersionKind
+	// Kinds are the kinds that may be scaled.
+	Kinds *Kinds
 	// Sources answer queries, by name.
 	Sources map[string]*Source
 	// Events records Events.
@@ -131,13 +131,19 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
 		})
-	for _, kind := range r.Kinds {
+	made, err := b.Build(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of ReplicaPolicies: %w", err)
+	}
+	watch := func(kind schema.GroupVersionKind) error {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind)
-		b = b.Watches(object, r.targeting(kind), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		return made.Watch(source.Kind[client.Object](m.GetCache(), object, r.targeting(kind), predicate.GenerationChangedPredicate{}))
 	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("set up the controller of ReplicaPolicies: %w", err)
+	for _, kind := range r.Kinds.all(watch) {
+		if err := watch(kind); err != nil {
+			return fmt.Errorf("set up the controller of ReplicaPolicies: watch %v: %w", kind, err)
+		}
 	}
 	return nil
 }

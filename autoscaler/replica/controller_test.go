@@ -84,7 +84,7 @@ func newStage(t *testing.T, change ...func(*v1alpha1.ReplicaPolicySpec)) *stage 
 			return c.SubResource(sub).Update(ctx, o, options...)
 		}}).Build()
 	s.Reconciler = &Reconciler{
-		Client: c, Live: c, Scaler: s, Kinds: map[schema.GroupKind]schema.GroupVersionKind{{Group: "apps", Kind: "Deployment"}: appsv1.SchemeGroupVersion.WithKind("Deployment")},
+		Client: c, Live: c, Scaler: s, Kinds: &Kinds{known: map[schema.GroupKind]schema.GroupVersionKind{{Group: "apps", Kind: "Deployment"}: appsv1.SchemeGroupVersion.WithKind("Deployment")}},
 		Sources: map[string]*Source{"default": NewSource("default", s, time.Minute)}, Events: s.events, Clock: s.clock,
 		tracked: map[types.NamespacedName]*tracked{}, running: t.Context(), wake: func(key types.NamespacedName) { s.woken <- key },
 	}

@@ -49,6 +49,9 @@ func (e *evaluation) run(ctx context.Context) error {
 	if fault, is := isFault(err); is {
 		e.idle(fault.reason, fault.Error())
 		e.again = faultRetry
+		if fault.reason == v1alpha1.PolicyReasonKindNotAllowed {
+			e.again = kindsAge // the kind may be served later
+		}
 		return nil
 	} else if err != nil {
 		return err

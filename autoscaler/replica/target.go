@@ -104,9 +104,12 @@ func groupKind(t v1alpha1.ReplicaTarget) schema.GroupKind {
 func (e *evaluation) target(ctx context.Context) (*scaled, error) {
 	t := e.object.Spec.Target
 	key := types.NamespacedName{Namespace: e.key.Namespace, Name: t.Name}
-	kind, ok := e.Kinds[groupKind(t)]
+	kind, ok, err := e.Kinds.of(groupKind(t), e.now)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
-		return nil, &targetFault{v1alpha1.PolicyReasonKindNotAllowed, fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the kind did not exist when it started: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
+		return nil, &targetFault{v1alpha1.PolicyReasonKindNotAllowed, fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or the cluster does not serve it: add it to --scale-kinds, and grant get, list and watch on it and get and update on its scale", t.Kind, t.APIVersion)}
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
