@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kindsAge is how long a look for a resource that the cluster does not serve counts. A look is one or two requests for
-// the resources of its group.
+// kindsAge is the time between two searches for resources that the cluster does not serve. A search is one or two
+// requests for each of their groups.
 const kindsAge = 15 * time.Second
 
-// Kinds are the kinds that may be scaled. A resource that the cluster does not serve is looked for again while a policy
+// Kinds are the kinds that may be scaled. A resource that the cluster does not serve is searched for again while a policy
 // refers to a kind that is not known, because its CRD may be installed later. Safe for concurrent use.
 type Kinds struct {
 	find func(schema.GroupVersionResource) (schema.GroupVersionKind, error)
@@ -24,7 +24,8 @@ type Kinds struct {
 	mu      sync.Mutex
 	known   map[schema.GroupKind]schema.GroupVersionKind
 	missing []schema.GroupResource
-	looked  time.Time
+	// searchedAt is the time of the last search after the first.
+	searchedAt time.Time
 }
 
 // NewKinds returns the kinds of resources, each as resource.group. An error other than that the cluster does not serve a
@@ -34,7 +35,7 @@ func NewKinds(mapper meta.RESTMapper, resources []string) (*Kinds, error) {
 	for _, name := range resources {
 		k.missing = append(k.missing, schema.ParseGroupResource(name))
 	}
-	return k, k.look()
+	return k, k.search()
 }
 
 // Missing returns the resources that the cluster does not serve, in the order they were given.
@@ -61,17 +62,17 @@ func (k *Kinds) all(watch func(schema.GroupVersionKind) error) []schema.GroupVer
 func (k *Kinds) of(kind schema.GroupKind, now time.Time) (found schema.GroupVersionKind, ok bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if found, ok = k.known[kind]; ok || now.Sub(k.looked) < kindsAge || !slices.ContainsFunc(k.missing, func(r schema.GroupResource) bool { return r.Group == kind.Group }) {
+	if found, ok = k.known[kind]; ok || now.Sub(k.searchedAt) < kindsAge || !slices.ContainsFunc(k.missing, func(r schema.GroupResource) bool { return r.Group == kind.Group }) {
 		return found, ok, nil
 	}
-	k.looked = now
-	err = k.look()
+	k.searchedAt = now
+	err = k.search()
 	found, ok = k.known[kind]
 	return found, ok, err
 }
 
-// look finds the kinds of the missing resources. Those that it cannot find stay missing.
-func (k *Kinds) look() error {
+// search finds the kinds of the missing resources. Those that it cannot find stay missing.
+func (k *Kinds) search() error {
 	var first error
 	k.missing = slices.DeleteFunc(k.missing, func(r schema.GroupResource) bool {
 		kind, err := k.find(r.WithVersion(""))

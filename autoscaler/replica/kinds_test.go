@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestAMissingKindIsLookedForWhileAPolicyWaitsForItAndNotMoreOftenThanNeeded(t *testing.T) {
-	looks, served, watched := 0, map[string]error{}, []string{}
+func TestAMissingKindIsSearchedForWhileAPolicyWaitsForItAndNoMoreOftenThanNeeded(t *testing.T) {
+	finds, served, watched := 0, map[string]error{}, []string{}
 	k := &Kinds{
 		known:   map[schema.GroupKind]schema.GroupVersionKind{},
 		missing: []schema.GroupResource{schema.ParseGroupResource("as.x"), schema.ParseGroupResource("bs.y")},
 		find: func(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-			looks++
+			finds++
 			if err, known := served[r.Group]; known {
 				return schema.GroupVersionKind{Group: r.Group, Version: "v1", Kind: strings.ToUpper(r.Resource[:1])}, err
 			}
@@ -29,11 +29,11 @@ func TestAMissingKindIsLookedForWhileAPolicyWaitsForItAndNotMoreOftenThanNeeded(
 		_, ok, err = k.of(schema.GroupKind{Group: group, Kind: kind}, now)
 		return ok, err
 	}
-	check := func(when string, wantLooks int, group, kind string, want bool) {
+	check := func(when string, wantFinds int, group, kind string, want bool) {
 		t.Helper()
-		looks = 0
-		if ok, err := of(group, kind); ok != want || err != nil || looks != wantLooks {
-			t.Errorf("%s: known %v with %d looks, error %v; want %v with %d looks", when, ok, looks, err, want, wantLooks)
+		finds = 0
+		if ok, err := of(group, kind); ok != want || err != nil || finds != wantFinds {
+			t.Errorf("%s: known %v after %d requests, error %v; want %v after %d", when, ok, finds, err, want, wantFinds)
 		}
 	}
 	check("nothing is served", 2, "x", "A", false)
