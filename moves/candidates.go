@@ -112,8 +112,8 @@ func (c DrainConfig) Utilization(n *cluster.Node) float64 {
 
 // extendedShare returns the greatest share of an extended resource that is used, of those of which there is some.
 func extendedShare(used, capacity packing.Extended) (most float64) {
-	for slot, amount := range used {
-		most = max(most, share(int64(amount), int64(capacity[slot])))
+	for slot, amount := range used.BySlot() {
+		most = max(most, share(int64(amount), int64(capacity.At(slot))))
 	}
 	return most
 }

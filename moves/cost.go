@@ -127,7 +127,7 @@ func shareOf(n *cluster.Node, size packing.Size, d time.Duration) int64 {
 // dominantShare returns the greatest share of a resource that is used.
 func dominantShare(used, of packing.Size) float64 {
 	most := max(share(used.MilliCPU, of.MilliCPU), share(used.MemoryBytes, of.MemoryBytes))
-	if used.Extended == (packing.Extended{}) {
+	if used.Extended.None() {
 		return most
 	}
 	return max(most, extendedShare(used.Extended, of.Extended))

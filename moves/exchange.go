@@ -270,8 +270,8 @@ func (x *exchanger) waste(n *cluster.Node) float64 {
 
 // hasEach reports whether there is some of each extended resource that is used.
 func hasEach(capacity, used packing.Extended) bool {
-	for slot, amount := range used {
-		if amount > 0 && capacity[slot] <= 0 {
+	for slot, amount := range used.BySlot() {
+		if amount > 0 && capacity.At(slot) <= 0 {
 			return false
 		}
 	}

@@ -243,9 +243,9 @@ func TestUtilizationIsTheMeanOrTheGreaterShare(t *testing.T) {
 	bare := with(node("a", job("p", 3, 8)), func(n *cluster.Node) { n.Capacity.MemoryBytes = 0 })
 	gpus := func(n int16) cluster.Node {
 		p := job("p", 8, 2)
-		p.Size.Extended[1] = n
+		p.Size.Extended = p.Size.Extended.With(1, n)
 		return with(node("a", p), func(n *cluster.Node) {
-			n.Capacity.Extended[1], n.GPUs = 2, extended.GPUs{Any: true, Amounts: packing.Extended{0, 2}}
+			n.Capacity.Extended, n.GPUs = packing.Amounts(0, 2), extended.GPUs{Any: true, Amounts: packing.Amounts(0, 2)}
 		})
 	}
 	tests := []struct {

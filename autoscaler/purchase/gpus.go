@@ -20,7 +20,7 @@ func (r *Request) byGPUs() (some, others []Pod) {
 	for i := range r.Flavors {
 		sold = sold.Most(r.Flavors[i].GPUs.Amounts)
 	}
-	if sold == (packing.Extended{}) {
+	if sold.None() {
 		return nil, r.Pods
 	}
 	for _, p := range r.Pods {

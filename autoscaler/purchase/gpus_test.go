@@ -16,15 +16,15 @@ import (
 
 // with has these amounts of extended resources.
 func with(p Pod, amounts ...int16) Pod {
-	copy(p.Size.Extended[:], amounts)
+	p.Size.Extended = packing.Amounts(amounts...)
 	return p
 }
 
 // has has these amounts of extended resources, of which the first is GPUs.
 func has(f Flavor, amounts ...int16) Flavor {
-	copy(f.Size.Extended[:], amounts)
-	f.GPUs.Amounts[0] = f.Size.Extended[0]
-	f.GPUs.Any = f.Size.Extended[0] > 0
+	f.Size.Extended = packing.Amounts(amounts...)
+	f.GPUs.Amounts = packing.Amounts(f.Size.Extended.At(0))
+	f.GPUs.Any = f.Size.Extended.At(0) > 0
 	return f
 }
 
@@ -32,7 +32,7 @@ func TestMachinesWithGPUsAreBoughtForPodsThatRequestThem(t *testing.T) {
 	f, g := flavor("f", 10, 10, 20), has(flavor("g", 10, 10, 10), 2)
 	gpuNode := func(n int16) ExistingNode {
 		e := standing("n", 4, 4, -1)
-		e.Free.Extended[0] = n
+		e.Free.Extended = packing.Amounts(n)
 		return e
 	}
 	c := newDemands()
@@ -145,7 +145,7 @@ func TestPlansWithExtendedResourcesHold(t *testing.T) {
 		}
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
 			n := standing(fmt.Sprintf("n%d", i), rapid.Int64Range(0, 9).Draw(t, "cpu"), rapid.Int64Range(0, 9).Draw(t, "memory"), rapid.Int64Range(-1, 3).Draw(t, "places"))
-			n.Free.Extended[0] = rapid.Int16Range(-1, 2).Draw(t, "gpus")
+			n.Free.Extended = packing.Amounts(rapid.Int16Range(-1, 2).Draw(t, "gpus"))
 			r.Nodes = append(r.Nodes, n)
 		}
 		got := Supercargo(r)

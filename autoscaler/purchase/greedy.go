@@ -45,8 +45,9 @@ func Greedy(pods []Pod, flavors []Flavor, opts GreedyOptions) Plan {
 // buy adds machines for the pods, or the reasons why there are none. If enough is not nil and accepts a machine, buy
 // stops after it and returns false.
 func (p *Plan) buy(pods []Pod, flavors []Flavor, opts GreedyOptions, enough func(*Machine) bool) bool {
-	var pending []Pod
-	for _, pod := range sorted(pods, opts.Order) {
+	ordered := sorted(pods, opts.Order)
+	pending := make([]Pod, 0, len(ordered))
+	for _, pod := range ordered {
 		if reason := unplaceable(pod, flavors); reason != "" {
 			p.Unplaceable = append(p.Unplaceable, Unplaceable{Pod: pod.Name, Reason: reason})
 			continue
@@ -94,7 +95,7 @@ func limitReached(limit int) string {
 
 // candidate is a flavor with the pods that one machine of it would take.
 type candidate struct {
-	flavor  Flavor
+	flavor  *Flavor
 	members []int
 	used    packing.Size
 	// worth is the numerator of the score, in an arbitrary unit shared by all candidates of one purchase.
@@ -106,7 +107,8 @@ type candidate struct {
 func bestPurchase(queues queues, pending []Pod, flavors []Flavor) (Machine, []int) {
 	var candidates []candidate
 	var most packing.Size
-	for _, f := range flavors {
+	for i := range flavors {
+		f := &flavors[i]
 		members, used := queues.pack(f, pending)
 		if len(members) == 0 {
 			continue
@@ -144,7 +146,7 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(a.flavor.Name, b.flavor.Name))
 }
 
-func (c candidate) machine(most packing.Size, candidates int) Machine {
+func (c *candidate) machine(most packing.Size, candidates int) Machine {
 	m := Machine{
 		Flavor: c.flavor.Name, Used: c.used, MicroDollarsPerHour: c.flavor.MicroDollarsPerHour,
 		CPU:    float64(c.used.MilliCPU) / float64(most.MilliCPU),
@@ -170,7 +172,8 @@ func unplaceable(p Pod, flavors []Flavor) string {
 	}
 	var most packing.Size
 	suitable := false
-	for _, f := range flavors {
+	for i := range flavors {
+		f := &flavors[i]
 		if !suits(p.Arch, f.Arch) {
 			continue
 		}
@@ -215,7 +218,7 @@ func newQueues(pending []Pod, flavors []Flavor) queues {
 }
 
 // pack returns the pods that one machine of a flavor takes, in packing order, and the sum of their requests.
-func (q queues) pack(f Flavor, pending []Pod) ([]int, packing.Size) {
+func (q queues) pack(f *Flavor, pending []Pod) ([]int, packing.Size) {
 	var members []int
 	free, steps := f.Size, 0
 	for at := -1; f.Takes(len(members) + 1); {

@@ -21,7 +21,7 @@ type admission struct {
 }
 
 func newAdmission(pods []Pod) *admission {
-	extended := slices.ContainsFunc(pods, func(p Pod) bool { return p.Size.Extended != packing.Extended{} })
+	extended := slices.ContainsFunc(pods, func(p Pod) bool { return !p.Size.Extended.None() })
 	type key struct {
 		arch, static string
 		except       *Exceptions
@@ -36,7 +36,7 @@ func newAdmission(pods []Pod) *admission {
 			k.static = c.StaticKey()
 		}
 		if extended {
-			k.requested = requested(pods[i].Size.Extended)
+			k.requested = pods[i].Size.Extended.Requested() // flavors with GPUs admit pods by these
 		}
 		class, ok := at[k]
 		if !ok {
@@ -47,14 +47,6 @@ func newAdmission(pods []Pod) *admission {
 		a.classes[i] = class
 	}
 	return a
-}
-
-// requested returns 1 in the slots of which something is requested: flavors with GPUs admit pods by these.
-func requested(all packing.Extended) (some packing.Extended) {
-	for slot, amount := range all {
-		some[slot] = min(1, max(0, amount))
-	}
-	return some
 }
 
 // column returns, by class, whether a flavor admits it.

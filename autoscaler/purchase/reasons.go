@@ -74,7 +74,7 @@ func tooSmall(cpu, memory bool, others packing.Extended, names *extended.Names) 
 	if memory {
 		short = append(short, "memory")
 	}
-	for slot, amount := range others {
+	for slot, amount := range others.BySlot() {
 		if amount > 0 {
 			short = append(short, names.Name(slot))
 		}

@@ -25,12 +25,12 @@ type Size struct {
 
 // Fits reports whether an item of this size fits into the free room.
 func (s Size) Fits(free Size) bool {
-	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && (s.Extended == Extended{} || s.Extended.Fits(free.Extended))
+	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && s.Extended.Fits(free.Extended)
 }
 
 // FitsInto is [Size.Fits] without copies.
 func (s *Size) FitsInto(free *Size) bool {
-	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && (s.Extended == Extended{} || s.Extended.Fits(free.Extended))
+	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU && s.Extended.Fits(free.Extended)
 }
 
 // Minus returns s minus other.

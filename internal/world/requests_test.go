@@ -37,7 +37,7 @@ func TestTheFirstResourceByNameStandsForThoseWithoutASlot(t *testing.T) {
 			}
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
 			got := askedOf(pod)
-			if size, other := got.sized(extended.Names{"", "x.example/gpu"}); other != tc.other || got.disk != tc.disk || size.Extended != (packing.Extended{0, tc.gpus}) {
+			if size, other := got.sized(extended.Names{"", "x.example/gpu"}); other != tc.other || got.disk != tc.disk || size.Extended != packing.Amounts(0, tc.gpus) {
 				t.Errorf("it requests %+v of %+v, and %q, want %+v", size, got, other, tc)
 			}
 		})
@@ -73,10 +73,10 @@ func TestPodsAndNodesHaveTheirGPUs(t *testing.T) {
 	if got, want := *v.Extended(), (extended.Names{gpu}); got != want {
 		t.Errorf("plans consider %q, want %q: nobody requests the others", got, want)
 	}
-	if n.Capacity.Extended != (packing.Extended{2}) || n.GPUs.Amounts != (packing.Extended{3}) || n.Free().Extended != (packing.Extended{1}) {
+	if n.Capacity.Extended != packing.Amounts(2) || n.GPUs.Amounts != packing.Amounts(3) || n.Free().Extended != packing.Amounts(1) {
 		t.Errorf("pods can use %v of %v, and %v are free; want 2 of 3, and 1", n.Capacity.Extended, n.GPUs, n.Free().Extended)
 	}
-	if len(n.Pods) != 1 || n.Pods[0].Size.Extended != (packing.Extended{1}) {
+	if len(n.Pods) != 1 || n.Pods[0].Size.Extended != packing.Amounts(1) {
 		t.Errorf("the pods are %+v, want one with a GPU", n.Pods)
 	}
 }

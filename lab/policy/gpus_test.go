@@ -44,7 +44,7 @@ func TestGPUsAreBoughtForPodsThatRequestThemAndShared(t *testing.T) {
 	}
 	milliGPUs := map[string]int16{}
 	for i := range pods {
-		milliGPUs[pods[i].Name] = pods[i].Size.Extended[0]
+		milliGPUs[pods[i].Name] = pods[i].Size.Extended.At(0)
 	}
 	training, plain := map[string]int{}, map[string]bool{}
 	for _, p := range r.Placements {

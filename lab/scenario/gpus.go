@@ -12,7 +12,7 @@ var Resources = extended.Names{extended.MilliGPU}
 const maxMilliGPUs = 32_000
 
 // milliGPUs returns thousandths of GPUs as a part of a size.
-func milliGPUs(n int64) packing.Extended { return packing.Extended{int16(n)} }
+func milliGPUs(n int64) packing.Extended { return packing.Amounts(int16(n)) }
 
 // setGPUs sets the GPUs of a machine, in thousandths.
 func (f *Flavor) setGPUs(n int64) {

@@ -465,7 +465,7 @@ func TestGPUsAreReadInThousandths(t *testing.T) {
 `
 	s := read(t, head+fmt.Sprintf(rest, "1.5"))
 	f := &s.Flavors[0]
-	if f.Size.Extended != (packing.Extended{1500}) || !f.GPUs.Any || f.GPUs.Amounts != f.Size.Extended || f.Resources.Name(0) != "alibabacloud.com/gpu-milli" {
+	if f.Size.Extended != packing.Amounts(1500) || !f.GPUs.Any || f.GPUs.Amounts != f.Size.Extended || f.Resources.Name(0) != "alibabacloud.com/gpu-milli" {
 		t.Errorf("the flavor is %+v, want 1.5 GPUs", f)
 	}
 	sizes := []packing.Extended{s.Workload.Pods[0].Size.Extended, s.Workload.Traces[0].Pods[0].Size.Extended}
@@ -474,7 +474,7 @@ func TestGPUsAreReadInThousandths(t *testing.T) {
 			sizes = append(sizes, k.Size.Extended)
 		}
 	}
-	if want := []packing.Extended{{250}, {1200}, {2000}}; !slices.Equal(sizes, want) {
+	if want := []packing.Extended{packing.Amounts(250), packing.Amounts(1200), packing.Amounts(2000)}; !slices.Equal(sizes, want) {
 		t.Errorf("pods have %v, want %v", sizes, want)
 	}
 	if s := read(t, head+fmt.Sprintf(rest, "0")); s.Flavors[0].GPUs.Any || s.Workload.Traces[0].Pods[0].Size.Extended != (packing.Extended{}) {

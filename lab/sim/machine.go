@@ -185,7 +185,7 @@ func (e *engine) meter(m *machine, now time.Duration) {
 
 // addExtended adds the extended resources of a size to a list.
 func addExtended(list corev1.ResourceList, size packing.Size) {
-	for slot, amount := range size.Extended {
+	for slot, amount := range size.Extended.BySlot() {
 		if amount > 0 {
 			list[scenario.Resources[slot]] = *resource.NewQuantity(int64(amount), resource.DecimalSI)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/scenario"
 )
@@ -190,7 +189,7 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 		return "asks for more memory than any machine has"
 	case !gpus:
 		return "asks for more GPUs than any machine has"
-	case p.Size.Extended != packing.Extended{}:
+	case !p.Size.Extended.None():
 		return "no one machine has the CPU, the memory and the GPUs it asks for"
 	default:
 		return "no one machine has both the CPU and the memory it asks for"

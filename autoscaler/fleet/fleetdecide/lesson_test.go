@@ -232,10 +232,10 @@ func TestAPodThatDoesNotUseTheRoomOfAMachineGetsNoOtherOfThatFlavor(t *testing.T
 // TestALessonAboutAResourceIsOneForPodsOfAllSizes has a machine without the GPU of its flavor.
 func TestALessonAboutAResourceIsOneForPodsOfAllSizes(t *testing.T) {
 	with := func(p cluster.Pod, gpus int16) *cluster.Pod {
-		p.Size.Extended[0] = gpus
+		p.Size.Extended = packing.Amounts(gpus)
 		return &p
 	}
-	f := &cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 8000, MemoryBytes: 8 << 30, Extended: packing.Extended{1}}}
+	f := &cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 8000, MemoryBytes: 8 << 30, Extended: packing.Amounts(1)}}
 	n := &cluster.Node{Name: "n", Capacity: packing.Size{MilliCPU: 8000, MemoryBytes: 8 << 30}}
 	found, differs := compare(with(service("p", 4), 1), f, n, "")
 	if !differs {

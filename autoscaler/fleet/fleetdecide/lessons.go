@@ -172,7 +172,7 @@ func amount(s packing.Size, names *extended.Names) string {
 	}
 	for slot, name := range names {
 		if name != "" {
-			text += fmt.Sprintf(", %d of resource %s", s.Extended[slot], name)
+			text += fmt.Sprintf(", %d of resource %s", s.Extended.At(slot), name)
 		}
 	}
 	return text

@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/cluster/extended"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/moves"
 	"supercargo.dev/supercargo/test/kit/sentences"
 )
@@ -197,12 +198,12 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	// Pods without a machine.
 	gpus := func(has int16) string {
 		l, p := &Lessons{BackOff: 5 * minute}, service("p", 1)
-		p.Size.Extended[0] = 1
+		p.Size.Extended = packing.Amounts(1)
 		n := machineOf("small", "b", minute, 4)
-		n.Capacity.Extended[0] = has
+		n.Capacity.Extended = packing.Amounts(has)
 		s := quiet([]cluster.Pod{p}, n)
 		s.Flavors = s.Flavors[1:]
-		s.Flavors[0].Size.Extended[0], s.Flavors[0].Resources = 1, &extended.Names{"nvidia.com/gpu"}
+		s.Flavors[0].Size.Extended, s.Flavors[0].Resources = packing.Amounts(1), &extended.Names{"nvidia.com/gpu"}
 		return fleet(s, func(o *FleetOptions) { o.Lessons = l })
 	}
 	learned := func(cpu int64, pods ...cluster.Pod) string {

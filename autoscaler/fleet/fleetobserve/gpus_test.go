@@ -32,11 +32,11 @@ func TestFlavorsAndPodsHaveTheirGPUs(t *testing.T) {
 	s := newScene(gpuFlavor(), modelFlavor("plain", 4, 16, 100_000))
 	s.pod(waitingPod(asking(testPod("p", 1000, 1024, time.Hour), "1")))
 	o := s.observe()
-	if len(o.Held) > 0 || len(o.State.Pending) != 1 || o.State.Pending[0].Size.Extended != (packing.Extended{1}) {
+	if len(o.Held) > 0 || len(o.State.Pending) != 1 || o.State.Pending[0].Size.Extended != packing.Amounts(1) {
 		t.Errorf("pods are %+v, and %+v are held; want one with a GPU", o.State.Pending, o.Held)
 	}
 	gpus, plain := &o.State.Flavors[0], &o.State.Flavors[1]
-	if want := (extended.GPUs{Any: true, Amounts: packing.Extended{2}}); gpus.GPUs != want || gpus.Size.Extended != want.Amounts || gpus.Resources.Name(0) != string(gpu) {
+	if want := (extended.GPUs{Any: true, Amounts: packing.Amounts(2)}); gpus.GPUs != want || gpus.Size.Extended != want.Amounts || gpus.Resources.Name(0) != string(gpu) {
 		t.Errorf("the flavor with GPUs is %+v", gpus)
 	}
 	if plain.GPUs.Any || plain.Size.Extended != (packing.Extended{}) {
@@ -77,7 +77,7 @@ func TestAReadyNodeWithoutItsGPUsIsAMachineOnItsWay(t *testing.T) {
 				t.Errorf("%s: the machine is %+v, its node %+v, want that it lacks %q", name, m, m.NodeState, tc.lacks)
 			}
 		}
-		if n := &o.State.Nodes[0]; n.Phase == 0 && n.Free().Extended != (packing.Extended{2}) {
+		if n := &o.State.Nodes[0]; n.Phase == 0 && n.Free().Extended != (packing.Amounts(2)) {
 			t.Errorf("%s: %v are expected to be free", name, n.Free().Extended)
 		}
 	}

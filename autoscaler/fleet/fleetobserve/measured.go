@@ -116,8 +116,8 @@ func (o *observer) startingNode(node *corev1.Node, lacks string, n cluster.Node)
 func (o *observer) unpublished(node *corev1.Node, f *provider.Flavor) corev1.ResourceName {
 	names := o.View.Extended()
 	has := names.Capacity(extended.Amounts(node.Status.Allocatable))
-	for slot, amount := range names.Capacity(f.Extended) {
-		if amount > 0 && has[slot] == 0 {
+	for slot, amount := range names.Capacity(f.Extended).BySlot() {
+		if amount > 0 && has.At(slot) == 0 {
 			return names[slot]
 		}
 	}

@@ -117,10 +117,10 @@ const (
 func scarceSlots(items []Item, most int) (slots []int, extended bool) {
 	var counts [packing.Slots]int
 	for i := range items {
-		if items[i].Size.Extended == (packing.Extended{}) {
+		if items[i].Size.Extended.None() {
 			continue
 		}
-		for slot, amount := range items[i].Size.Extended {
+		for slot, amount := range items[i].Size.Extended.BySlot() {
 			if amount > 0 {
 				counts[slot]++
 			}
@@ -142,7 +142,7 @@ func (p *Problem) wholes(size packing.Size) (all [extraMeasures]uint64) {
 		all[r] = wholeClique
 	}
 	for r, slot := range p.scarce {
-		all[cliques+r] = uint64(max(size.Extended[slot], 0))
+		all[cliques+r] = uint64(max(size.Extended.At(slot), 0))
 	}
 	return all
 }

@@ -232,7 +232,7 @@ func (p *Problem) addKinds(items []Item, on, pricedOn []int32) {
 				}
 			}
 			for r, slot := range p.scarce {
-				p.kinds[i].extra[len(parts)+r] = uint64(max(k.size.Extended[slot], 0))
+				p.kinds[i].extra[len(parts)+r] = uint64(max(k.size.Extended.At(slot), 0))
 			}
 		}
 		p.kinds[i].items = append(p.kinds[i].items, number)

@@ -88,7 +88,7 @@ func (n Names) Requests(amounts map[corev1.ResourceName]int64) (found packing.Ex
 		}
 		at, unit := slices.Index(n[:], name), unitOf(name)
 		if units := (amount-1)/unit + 1; at >= 0 && units <= math.MaxInt16 {
-			found[at] = int16(units)
+			found = found.With(at, int16(units))
 		} else if missing == "" || name < missing {
 			missing = name
 		}
@@ -101,7 +101,7 @@ func (n Names) Requests(amounts map[corev1.ResourceName]int64) (found packing.Ex
 func (n Names) Capacity(amounts map[corev1.ResourceName]int64) (found packing.Extended) {
 	for at, name := range n {
 		if name != "" {
-			found[at] = int16(min(max(0, amounts[name]/unitOf(name)), math.MaxInt16))
+			found = found.With(at, int16(min(max(0, amounts[name]/unitOf(name)), math.MaxInt16)))
 		}
 	}
 	return found
@@ -119,7 +119,7 @@ func (n Names) GPUs(amounts map[corev1.ResourceName]int64) GPUs {
 	found := GPUs{Amounts: n.Capacity(amounts)}
 	for at, name := range n {
 		if !IsGPU(name) {
-			found.Amounts[at] = 0
+			found.Amounts = found.Amounts.With(at, 0)
 		}
 	}
 	for name, amount := range amounts {

@@ -54,9 +54,9 @@ func TestAmountsHaveTheUnitsOfTheirSlots(t *testing.T) {
 		missing corev1.ResourceName
 	}{
 		{"nothing", nil, packing.Extended{}, ""},
-		{"two GPUs", map[corev1.ResourceName]int64{gpu: 2}, packing.Extended{2}, ""},
-		{"huge pages by page, rounded up", map[corev1.ResourceName]int64{names[1]: 4<<20 + 1}, packing.Extended{0, 3}, ""},
-		{"others have no slot", map[corev1.ResourceName]int64{"b.example/x": 1, "a.example/x": 1, gpu: 1}, packing.Extended{1}, "a.example/x"},
+		{"two GPUs", map[corev1.ResourceName]int64{gpu: 2}, packing.Amounts(2), ""},
+		{"huge pages by page, rounded up", map[corev1.ResourceName]int64{names[1]: 4<<20 + 1}, packing.Amounts(0, 3), ""},
+		{"others have no slot", map[corev1.ResourceName]int64{"b.example/x": 1, "a.example/x": 1, gpu: 1}, packing.Amounts(1), "a.example/x"},
 		{"none of another", map[corev1.ResourceName]int64{"a.example/x": 0}, packing.Extended{}, ""},
 		{"more than a slot can hold", map[corev1.ResourceName]int64{gpu: math.MaxInt16 + 1}, packing.Extended{}, gpu},
 		{"what is no extended resource", map[corev1.ResourceName]int64{corev1.ResourceEphemeralStorage: 1, corev1.ResourcePods: 1}, packing.Extended{}, ""},
@@ -69,7 +69,7 @@ func TestAmountsHaveTheUnitsOfTheirSlots(t *testing.T) {
 			}
 		})
 	}
-	if got, want := names.Capacity(map[corev1.ResourceName]int64{gpu: math.MaxInt64, names[1]: 4<<20 - 1, "a.example/x": 1}), (packing.Extended{math.MaxInt16, 1}); got != want {
+	if got, want := names.Capacity(map[corev1.ResourceName]int64{gpu: math.MaxInt64, names[1]: 4<<20 - 1, "a.example/x": 1}), packing.Amounts(math.MaxInt16, 1); got != want {
 		t.Errorf("a node has %v, want %v: rounded down", got, want)
 	}
 }
@@ -88,7 +88,7 @@ func TestGPUsAreKnownByTheirNames(t *testing.T) {
 		has  map[corev1.ResourceName]int64
 		want GPUs
 	}{
-		{map[corev1.ResourceName]int64{"a.example/x": 3, gpu: 4}, GPUs{true, packing.Extended{0, 4}}},
+		{map[corev1.ResourceName]int64{"a.example/x": 3, gpu: 4}, GPUs{true, packing.Amounts(0, 4)}},
 		{map[corev1.ResourceName]int64{"amd.com/gpu": 1}, GPUs{Any: true}},
 		{map[corev1.ResourceName]int64{"a.example/x": 3, gpu: 0}, GPUs{}},
 	} {
