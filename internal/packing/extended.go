@@ -66,7 +66,11 @@ func (e Extended) None() bool { return e.lanes == 0 }
 // Fits reports whether each requested amount is at most the free one. What is not requested always fits, even where the
 // free amount is negative, as for kube-scheduler: devices may fail while pods use them.
 func (e Extended) Fits(free Extended) bool {
-	return e.lanes == 0 || atLeast(free.lanes, e.lanes)|atLeast(0, e.lanes) == signs
+	return e.lanes == 0 || e.fits(free)
+}
+
+func (e Extended) fits(free Extended) bool {
+	return atLeast(free.lanes, e.lanes)|atLeast(0, e.lanes) == signs
 }
 
 // atLeast returns the sign bit of each lane in which a is at least b. The lowest bits are subtracted lane by lane with the sign

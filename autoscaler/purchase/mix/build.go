@@ -264,7 +264,7 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 
 		}
 		seen++
 		k := &b.p.kinds[at]
-		if !k.size.FitsInto(&room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) || b.p.cliques > 0 && !b.p.joins(at, m.kinds) {
+		if !b.p.fits(&k.size, &room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) || b.p.cliques > 0 && !b.p.joins(at, m.kinds) {
 			continue
 		}
 		b.fits[kept] = at
