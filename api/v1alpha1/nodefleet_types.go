@@ -570,6 +570,15 @@ type FleetConsolidation struct {
 	// +optional
 	MaxUnavailable string `json:"maxUnavailable,omitempty"`
 
+	// budgets are further limits of how many machines are drained or released at the same time,
+	// for some reasons or at some times, such as none during working hours. Of maxUnavailable and
+	// the budgets that apply, the strictest counts. Machines that did not come, and those of a
+	// fleet that is being deleted, are released regardless of budgets.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +optional
+	Budgets []FleetBudget `json:"budgets,omitempty"`
+
 	// podResidence is how long a pod must have been on its machine before it is moved to
 	// another, so that pods are not moved repeatedly. Default: the value of after, or 5m if
 	// after is 0s.
@@ -601,6 +610,55 @@ type FleetConsolidation struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
 	// +optional
 	ReleaseDelay metav1.Duration `json:"releaseDelay,omitempty"`
+}
+
+// FleetBudgetReason is a reason for which machines are drained or released.
+//
+// +kubebuilder:validation:Enum=Empty;UnderUsed;Exchange
+type FleetBudgetReason string
+
+const (
+	// BudgetEmpty is the release of empty machines.
+	BudgetEmpty FleetBudgetReason = "Empty"
+	// BudgetUnderUsed is the drain of under-used machines.
+	BudgetUnderUsed FleetBudgetReason = "UnderUsed"
+	// BudgetExchange is the exchange of machines for cheaper ones.
+	BudgetExchange FleetBudgetReason = "Exchange"
+)
+
+// FleetBudget limits how many machines are drained or released at the same time.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(self.duration)",message="schedule and duration must be set together"
+type FleetBudget struct {
+	// nodes is the maximum number of machines that are drained or released at the same time, for
+	// any reason: a number, or a percentage of the machines such as "10%", rounded up. If as
+	// many are, no other one is for the reasons of this budget.
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}|[0-9]{1,2}%|100%)$`
+	// +required
+	Nodes string `json:"nodes"`
+
+	// reasons are the reasons for which the budget applies: Empty, UnderUsed and Exchange.
+	// Default: all.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +optional
+	Reasons []FleetBudgetReason `json:"reasons,omitempty"`
+
+	// schedule specifies when the budget begins to apply, in the format of cron, in UTC, such as
+	// "0 9 * * mon-fri", or @daily and the like. Default: the budget always applies.
+	// +kubebuilder:validation:Pattern=`^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|[^\s=]+(\s+[^\s=]+){4})$`
+	// +kubebuilder:validation:MaxLength=100
+	// +optional
+	Schedule *string `json:"schedule,omitempty"`
+
+	// duration is how long the budget applies after each time of its schedule.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('8784h')",message="must be between 1m and 8784h"
+	// +optional
+	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 
 // NodeFleetStatus is the observed state of a fleet.

@@ -73,6 +73,11 @@ const (
 	// +event=Warning
 	// +condition=Limited=True
 	FleetReasonLimitReached = "LimitReached"
+	// FleetReasonBudgetInvalid means that the schedule of a budget is invalid, so that the budget applies at all times;
+	// that it never comes; or that a budget never allows a machine to be drained or released.
+	// +event=Warning
+	// +condition=Degraded=True
+	FleetReasonBudgetInvalid = "BudgetInvalid"
 	// FleetReasonNoMachineFits means that pods are pending that fit on no machine of the fleet.
 	// +event=Warning
 	FleetReasonNoMachineFits = "NoMachineFits"

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
 	"supercargo.dev/supercargo/internal/cluster/extended"
@@ -138,11 +139,12 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 	if n := len(dead); n > 0 {
 		dead = []string{fmt.Sprintf("%s kept and billed although %s not ready: %s", plural.Form(n, "1 machine is", fmt.Sprintf("%d machines are", n)), plural.Form(n, "its node is", "their nodes are"), dead[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures, seen.Contested), "; ")
+	budgets := disruption.Problems(r.fleet.Spec.Consolidation.Budgets, r.now)
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, failures, seen.Contested, budgets), "; ")
 	for _, held := range []struct {
 		reason string
 		text   []string
-	}{{v1alpha1.FleetReasonNodesUnidentified, unidentified}, {v1alpha1.FleetReasonNodesNotReady, dead}, {v1alpha1.FleetReasonNodePoolsOverlap, seen.Contested}} {
+	}{{v1alpha1.FleetReasonNodesUnidentified, unidentified}, {v1alpha1.FleetReasonNodesNotReady, dead}, {v1alpha1.FleetReasonNodePoolsOverlap, seen.Contested}, {v1alpha1.FleetReasonBudgetInvalid, budgets}} {
 		if len(held.text) > 0 {
 			r.report.Event(corev1.EventTypeWarning, held.reason, v1alpha1.ActionWait, held.text[0])
 		}
@@ -163,6 +165,8 @@ func (r *round) degraded(d *decision, failure string, failures []string) {
 		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonPodsDoNotFit, text)
 	case len(seen.Contested) > 0:
 		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonNodePoolsOverlap, text)
+	case len(budgets) > 0:
+		r.report.Condition(v1alpha1.FleetDegraded, true, v1alpha1.FleetReasonBudgetInvalid, text)
 	default:
 		r.report.Condition(v1alpha1.FleetDegraded, false, v1alpha1.FleetReasonMachinesReady, "no flavor is in back-off")
 	}

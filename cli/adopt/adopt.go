@@ -79,6 +79,7 @@ type Consolidation struct {
 	ThresholdPercent *int32                       `json:"thresholdPercent,omitempty"`
 	After            string                       `json:"after,omitempty"`
 	MaxUnavailable   string                       `json:"maxUnavailable,omitempty"`
+	Budgets          []v1alpha1.FleetBudget       `json:"budgets,omitempty"`
 }
 
 // Note describes a setting that has no equivalent, or a different one.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
@@ -97,14 +99,15 @@ const mostUnavailable = 999_999
 // unlimited is the maxUnavailable of no budget.
 const unlimited = "100%"
 
-// budgets converts the budgets to a maximum number of machines that are released at a time. The strictest one applies at
-// all times and to every reason: a machine must not be released when Karpenter would not have.
+// budgets converts the budgets. Those for all reasons at all times become the maximum number of machines that are released at
+// a time, of which the strictest counts.
 func (c *conversion) budgets() error {
 	all := []budget{{}}
 	if b := c.Spec.Disruption.Budgets; b != nil {
 		all = *b
 	}
-	empty, underUsed := unlimited, unlimited
+	to := c.spec.Consolidation
+	to.MaxUnavailable = unlimited
 	for i := range all {
 		b, field := &all[i], fmt.Sprintf("spec.disruption.budgets[%d]", i)
 		nodes := defaultNodes
@@ -114,28 +117,42 @@ func (c *conversion) budgets() error {
 		if !nodesSyntax.MatchString(nodes) {
 			return fmt.Errorf("%s.nodes: %q must be a number or a percentage such as 10%%", field, nodes)
 		}
-		forEmpty, forUnderUsed := b.has(reasonEmpty), b.has(reasonUnderutilized)
 		if others := b.others(); len(others) > 0 {
 			c.note(field+".reasons", strings.Join(others, ", "), "A fleet replaces no machines because of drift or of their health.", "Nothing.")
 		}
-		if forEmpty {
-			empty = c.stricter(empty, nodes)
+		scheduled := b.Schedule != nil && b.Duration != nil
+		if b.Reasons == nil && !scheduled {
+			to.MaxUnavailable = c.stricter(to.MaxUnavailable, nodes)
+			continue
 		}
-		if forUnderUsed {
-			underUsed = c.stricter(underUsed, nodes)
+		made := v1alpha1.FleetBudget{Nodes: number(nodes), Reasons: b.reasons()}
+		if b.Reasons != nil && len(made.Reasons) == 0 {
+			continue // for nothing that a fleet does
 		}
-		if (b.Schedule != nil || b.Duration != nil) && (forEmpty || forUnderUsed) {
-			c.note(field+".schedule", b.when(), "A fleet has no schedules, and this budget applies at all times.",
-				"Set another consolidation.maxUnavailable and, in a CronJob, patch it at these times: kubectl patch nodefleet "+c.Metadata.Name+" --type merge -p '"+patchUnavailable(nodes)+"'")
+		if scheduled {
+			d, err := duration(*b.Duration)
+			if err != nil {
+				return fmt.Errorf("%s.duration: %w", field, err)
+			}
+			made.Schedule, made.Duration = b.Schedule, &metav1.Duration{Duration: d}
 		}
+		to.Budgets = append(to.Budgets, made)
 	}
-	c.unavailable(empty, underUsed)
 	return nil
 }
 
-// patchUnavailable returns a patch of maxUnavailable.
-func patchUnavailable(nodes string) string {
-	return fmt.Sprintf(`{"spec":{"consolidation":{"maxUnavailable":%q}}}`, number(nodes))
+// reasons returns the reasons of a fleet for those of the budget; nil for all.
+func (b *budget) reasons() (all []v1alpha1.FleetBudgetReason) {
+	if b.Reasons == nil {
+		return nil
+	}
+	if b.has(reasonEmpty) {
+		all = append(all, v1alpha1.BudgetEmpty)
+	}
+	if b.has(reasonUnderutilized) {
+		all = append(all, v1alpha1.BudgetUnderUsed, v1alpha1.BudgetExchange)
+	}
+	return all
 }
 
 // has reports whether the budget applies to a reason.
@@ -149,32 +166,6 @@ func (b *budget) others() []string {
 		return nil
 	}
 	return keep(*b.Reasons, func(r string) bool { return r != reasonEmpty && r != reasonUnderutilized })
-}
-
-// when describes the times at which the budget applies.
-func (b *budget) when() string {
-	var schedule, lasts string
-	if b.Schedule != nil {
-		schedule = *b.Schedule
-	}
-	if b.Duration != nil {
-		lasts = *b.Duration
-	}
-	return fmt.Sprintf("%s for %s", schedule, lasts)
-}
-
-// unavailable sets maxUnavailable from what may be released of empty and of under-used machines.
-func (c *conversion) unavailable(empty, underUsed string) {
-	to := c.spec.Consolidation
-	to.MaxUnavailable = empty
-	switch {
-	case to.Policy != v1alpha1.ConsolidateWhenUnderUsed || empty == underUsed:
-	case strings.TrimSuffix(underUsed, "%") == "0":
-		to.Policy = v1alpha1.ConsolidateWhenEmpty
-	default:
-		to.MaxUnavailable = c.stricter(empty, underUsed)
-		c.note("spec.disruption.budgets", fmt.Sprintf("%s empty, %s under-utilized", empty, underUsed), "A fleet has one maximum for both, which is the stricter one here.", "Nothing, or change consolidation.maxUnavailable.")
-	}
 }
 
 // stricter returns the stricter of two numbers of nodes, as of now if one of them is a percentage.

@@ -67,14 +67,8 @@ template: {spec: {requirements: [{key: node.kubernetes.io/instance-type, operato
 		"A fleet compares savings with the cost of moving pods, but not by Karpenter's score.", "Nothing, or change consolidation.horizon: savings after it do not count.",
 		"Karpenter evicts pods of Jobs when it consolidates. A fleet moves or evicts batch pods only if they have an annotation that allows it.")
 	add(pool("{disruption: {consolidateAfter: 9999h}}"), pool("{disruption: {consolidateAfter: 8784h}}"), "The maximum of a fleet is 8784h.", "Nothing, or set consolidation.policy to Never.")
-	scheduled := pool("{disruption: {budgets: [{nodes: '1', schedule: '@daily', duration: 8h}]}}")
-	add(scheduled, pool("{disruption: {budgets: [{nodes: '1'}]}}"), "A fleet has no schedules, and this budget applies at all times.",
-		"Set another consolidation.maxUnavailable and, in a CronJob, patch it at these times: kubectl patch nodefleet ")
-	add(scheduled, "", " --type merge -p '")
 	add(pool("{disruption: {budgets: [{nodes: '1', reasons: [Drifted, Empty]}]}}"), plain, "A fleet replaces no machines because of drift or of their health.")
 	add(pool("{disruption: {budgets: [{nodes: '1'}, {nodes: 10%}]}}"), plain, "A fleet has one maximum, either a number or a percentage. This is the stricter one of %d nodes.", "Nothing, or change consolidation.maxUnavailable.")
-	add(pool("{disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: 20%, reasons: [Empty]}]}}"), pool("{disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: 20%}]}}"),
-		"A fleet has one maximum for both, which is the stricter one here.", "%s empty, %s under-utilized")
 
 	add(pool(`{template: {metadata: {annotations: {a: b}}}}`), plain, "A fleet sets no annotations on nodes.", "Use a label, or set the annotation by a controller of your own.", "What is different:")
 	add(pool(`{template: {metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}}}`), pool(`{template: {metadata: {annotations: {a: b}}}}`), "A fleet sets no annotations on nodes. Its consolidation.policy is Never instead.")

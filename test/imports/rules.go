@@ -14,6 +14,7 @@ var pure = []string{
 	"autoscaler/adapter/history/.",
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
+	"autoscaler/fleet/disruption",
 	"autoscaler/fleet/fleetdecide",
 	"autoscaler/fleet/podevent",
 	"autoscaler/provider/.",

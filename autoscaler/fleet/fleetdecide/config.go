@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -36,6 +37,8 @@ type Config struct {
 	// MaxUnavailable is the maximum number of machines that are drained or released at a time: a number, or a
 	// percentage of the machines, rounded up. An invalid value allows none.
 	MaxUnavailable intstr.IntOrString
+	// Budgets limit that number further for some reasons or at some times.
+	Budgets []disruption.Budget
 	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
 	// which machines are released; 0 means no maximum.
 	MaxFlavors int
@@ -81,7 +84,8 @@ type Config struct {
 func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 	c := &spec.Consolidation
 	return Config{
-		Class: ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
+		Budgets: disruption.Parse(c.Budgets),
+		Class:   ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
 		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration, MaxWait: spec.Scaling.MaxWait.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed, MoveServices: movesServices(c),

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -22,6 +24,8 @@ type FleetOptions struct {
 	Exhausted string
 	// Budget is how many more machines may be drained or released.
 	Budget int
+	// Allowed is how many more may be for a reason. Reasons that are missing have no other limit than Budget.
+	Allowed map[v1alpha1.FleetBudgetReason]disruption.Allowance
 	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
 	Spare map[string]int
 	// Least is the minimum number of machines, by flavor. Flavors that are missing have none.

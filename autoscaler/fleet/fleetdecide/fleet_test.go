@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -191,6 +193,13 @@ func TestLimitsHold(t *testing.T) {
 	})
 }
 
+// allowing allows so many machines for a reason.
+func allowing(reason v1alpha1.FleetBudgetReason, machines int) func(*FleetOptions) {
+	return func(o *FleetOptions) {
+		o.Allowed = map[v1alpha1.FleetBudgetReason]disruption.Allowance{reason: {Machines: machines, Why: "spec.consolidation.budgets[7] allows no more"}}
+	}
+}
+
 func TestMachinesAreReleasedWithinBudgetSpareAndPolicy(t *testing.T) {
 	empties := func() *cluster.State { return quiet(nil, node("a"), node("b"), node("c")) }
 	under := func() *cluster.State {
@@ -211,6 +220,8 @@ func TestMachinesAreReleasedWithinBudgetSpareAndPolicy(t *testing.T) {
 		{"as many as the budget allows", empties(), with(func(o *FleetOptions) { o.Budget = 2 }), []string{"a", "b"}, []string{}},
 		{"a budget that is spent", empties(), with(func(o *FleetOptions) { o.Budget = 0 }), []string{}, []string{}},
 		{"a budget that is more than spent", empties(), with(func(o *FleetOptions) { o.Budget = -3 }), []string{}, []string{}},
+		{"as many as a budget for empty ones allows", empties(), with(allowing(v1alpha1.BudgetEmpty, 2)), []string{"a", "b"}, []string{}},
+		{"a budget for other reasons", empties(), with(allowing(v1alpha1.BudgetUnderUsed, 0)), []string{"a", "b", "c"}, []string{}},
 		{"down to the least number", empties(), with(func(o *FleetOptions) { o.Spare = map[string]int{"large": 1} }), []string{"a"}, []string{}},
 		{"none of a flavor that nobody mentions", empties(), with(func(o *FleetOptions) { o.Spare = nil }), []string{}, []string{}},
 		{"fewer than the least", empties(), with(func(o *FleetOptions) { o.Spare = map[string]int{"large": -1} }), []string{}, []string{}},
@@ -255,6 +266,8 @@ func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
 		{"no machine goes", quiet(nil, node("a")), func(o *FleetOptions) { o.Empty, o.UnderUsed = false, false }, "it is empty, and spec.consolidation.policy is Never"},
 		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy does not allow releasing a machine with pods"},
 		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable is reached"},
+		{"a budget for under-used machines", under(), allowing(v1alpha1.BudgetUnderUsed, 0), "spec.consolidation.budgets[7] allows no more"},
+		{"a budget for empty machines", under(), allowing(v1alpha1.BudgetEmpty, 0), ""},
 		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "flavor large has its minimum number of machines"},
 		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but its billing period has not ended: it is emptied in 29m50s at the earliest"},
 		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pending pods may need the room that its pods would take"},
@@ -284,6 +297,8 @@ func TestTheMachineOfAServiceIsExchangedWhereServicesMayLeave(t *testing.T) {
 	}{
 		{"services may leave", service("x", 2), func(*FleetOptions) {}, true},
 		{"services stay", service("x", 2), func(o *FleetOptions) { o.MoveServices = false }, false},
+		{"a budget for exchanges", service("x", 2), allowing(v1alpha1.BudgetExchange, 0), false},
+		{"a budget for other reasons", service("x", 2), allowing(v1alpha1.BudgetEmpty, 0), true},
 		{"a batch pod, where services stay", job("x", 2, 10*time.Hour), func(o *FleetOptions) { o.MoveServices = false }, true},
 		{"it has not been there for long", service("x", 2), func(o *FleetOptions) { o.PodResidence = 1 }, false},
 		{"its machine has not been there for long", service("x", 2), func(o *FleetOptions) { o.Residence = 1 }, false},

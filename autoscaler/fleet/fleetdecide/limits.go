@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -136,20 +138,45 @@ func (o *Observation) Leaving() int {
 	return n
 }
 
-// budget returns how many more machines may be drained or released.
-func (r *planning) budget() int {
-	total, leaving := 0, r.o.Leaving()
+// total returns the number of machines, without those that are being released.
+func (r *planning) total() (machines int) {
 	for i := range r.o.Flavors {
-		total += r.o.Flavors[i].Ordered
+		machines += r.o.Flavors[i].Ordered
 	}
-	most, err := intstr.GetScaledValueFromIntOrPercent(&r.c.MaxUnavailable, total, true)
-	if err != nil {
-		return 0
-	}
+	return machines
+}
+
+// leaving returns the number of machines that are being drained or released, and are not uncordoned in this round.
+func (r *planning) leaving() int {
+	leaving := r.o.Leaving()
 	for _, d := range r.drained {
 		if r.uncordoned[d.Node] {
 			leaving--
 		}
+	}
+	return leaving
+}
+
+// allowed returns how many more machines may be drained or released for each reason.
+func (r *planning) allowed() map[v1alpha1.FleetBudgetReason]disruption.Allowance {
+	if len(r.c.Budgets) == 0 {
+		return nil
+	}
+	all := map[v1alpha1.FleetBudgetReason]disruption.Allowance{}
+	for _, reason := range disruption.Reasons {
+		a := disruption.Allowed(r.c.Budgets, reason, r.total(), r.now)
+		a.Machines -= r.leaving()
+		all[reason] = a
+	}
+	return all
+}
+
+// budget returns how many more machines may be drained or released.
+func (r *planning) budget() int {
+	total, leaving := r.total(), r.leaving()
+	most, err := intstr.GetScaledValueFromIntOrPercent(&r.c.MaxUnavailable, total, true)
+	if err != nil {
+		return 0
 	}
 	return most - leaving
 }

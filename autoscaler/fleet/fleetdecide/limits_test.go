@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -428,6 +431,36 @@ func TestAFlavorGrowsToItsMinimum(t *testing.T) {
 			if a.Fleet.Limit != tc.limit {
 				t.Errorf("the limit is %q, want %q", a.Fleet.Limit, tc.limit)
 			}
+		})
+	}
+}
+
+// TestBudgetsCountMachinesThatLeave has four machines, one of which is being drained and one of which is empty.
+func TestBudgetsCountMachinesThatLeave(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		budgets []v1alpha1.FleetBudget
+		want    []string
+	}{
+		{"none", nil, []string{"cordon b"}},
+		{"two may leave", []v1alpha1.FleetBudget{{Nodes: "2"}}, []string{"cordon b"}},
+		{"one leaves", []v1alpha1.FleetBudget{{Nodes: "25%"}}, nil},
+		{"one leaves, and no other empty one may", []v1alpha1.FleetBudget{{Nodes: "1", Reasons: []v1alpha1.FleetBudgetReason{v1alpha1.BudgetEmpty}}}, nil},
+		{"a budget for another reason", []v1alpha1.FleetBudget{{Nodes: "0", Reasons: []v1alpha1.FleetBudgetReason{v1alpha1.BudgetUnderUsed}}}, []string{"cordon b"}},
+		{"a budget at another time", []v1alpha1.FleetBudget{{Nodes: "0", Schedule: new("0 9 * * *"), Duration: &metav1.Duration{Duration: time.Hour}}}, []string{"cordon b"}},
+		{"a budget at this time", []v1alpha1.FleetBudget{{Nodes: "0", Schedule: new("30 23 * * *"), Duration: &metav1.Duration{Duration: time.Hour}}}, nil},
+		{"an invalid schedule", []v1alpha1.FleetBudget{{Nodes: "0", Schedule: new("0 25 * * *"), Duration: &metav1.Duration{Duration: time.Hour}}}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.c.Budgets = disruption.Parse(tc.budgets)
+			s.drained("a", "small", minute, service("x", 4)).Pods[0].Going = true
+			s.ready("b", "small")
+			s.ready("c", "small", service("y", 4))
+			s.ready("d", "small", service("z", 4))
+			s.c.UnderUsed = false
+			a := s.round()
+			check(t, a, append(slices.Clone(tc.want), "ask a")...)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
@@ -27,17 +28,30 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 	for flavor, n := range o.Spare {
 		spare[flavor] = n
 	}
-	budget := o.Budget
-	may := func(n *cluster.Node) bool {
-		if d.bound(n, budget, spare) != "" {
+	taken := 0
+	bound := func(n *cluster.Node, reason v1alpha1.FleetBudgetReason) string {
+		left, why := o.left(reason, taken)
+		if left > 0 {
+			why = ""
+		}
+		return cmp.Or(why, d.bound(n, spare))
+	}
+	may := func(n *cluster.Node, reason v1alpha1.FleetBudgetReason) bool {
+		if bound(n, reason) != "" {
 			return false
 		}
-		budget--
+		taken++
 		spare[n.Flavor]--
 		return true
 	}
 	if o.Empty {
-		d.release(s, d.unused(s, nodes, proposed.Release), may)
+		d.release(s, d.unused(s, nodes, proposed.Release), func(n *cluster.Node) bool {
+			if a, is := o.Allowed[v1alpha1.BudgetEmpty]; is && a.Machines <= taken {
+				d.stays(n.Name, a.Why)
+				return false
+			}
+			return may(n, v1alpha1.BudgetEmpty)
+		})
 	} else {
 		for _, release := range proposed.Release {
 			d.stays(release.Node, "it is empty, and spec.consolidation.policy is Never")
@@ -57,24 +71,32 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 		case wait >= 0:
 			d.wake(wait + 1)
 			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but its billing period has not ended: it is emptied in %v at the earliest", wait.Round(time.Second)))
-		case may(n):
+		case may(n, v1alpha1.BudgetUnderUsed):
 			d.Drains = append(d.Drains, drain)
 		default:
-			d.stays(drain.Node, d.bound(n, budget, spare))
+			d.stays(drain.Node, bound(n, v1alpha1.BudgetUnderUsed))
 		}
 	}
-	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
+	if budget, _ := o.left(v1alpha1.BudgetExchange, taken); o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
 		o.Spare = spare // minus what is released and drained
 		d.exchange(s, o, budget)
 	}
 }
 
-// bound returns why a node may not be released, or "", given the remaining budget and the spare machines of each
+// left returns how many more machines may be drained or released for a reason if so many are already chosen, and the limit
+// that allows no more.
+func (o *FleetOptions) left(reason v1alpha1.FleetBudgetReason, taken int) (n int, why string) {
+	n, why = o.Budget, "spec.consolidation.maxUnavailable is reached"
+	if a, is := o.Allowed[reason]; is && a.Machines < n {
+		n, why = a.Machines, a.Why
+	}
+	return n - taken, why
+}
+
+// bound returns why a node may not be released although the budgets allow it, or "", given the spare machines of each
 // flavor.
-func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
+func (d *FleetDecision) bound(n *cluster.Node, spare map[string]int) string {
 	switch {
-	case budget <= 0:
-		return "spec.consolidation.maxUnavailable is reached"
 	case spare[n.Flavor] <= 0:
 		return "flavor " + n.Flavor + " has its minimum number of machines"
 	case d.roomy[n.Name]:

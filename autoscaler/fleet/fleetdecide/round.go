@@ -421,7 +421,7 @@ func (r *planning) plan() {
 	c.Limits = left.And(quota)
 	over := withhold(s, r.flavors, left, quota)
 	d := Fleet(s, FleetOptions{
-		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Spare: r.spare(), Least: r.least(),
+		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Allowed: r.allowed(), Spare: r.spare(), Least: r.least(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
 	r.limit(&d, over)

@@ -101,6 +101,7 @@ func refusals() []refusal {
 		{"consolidation.maxUnavailable", "pattern", "-1", "should match"},
 		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
 	}
+	all = append(all, budgetRefusals()...)
 	all = append(all, openStackRefusals()...)
 	all = append(all, karpenterRefusals()...)
 	all = append(all, templateRefusals()...)
@@ -165,6 +166,45 @@ func templateRefusals() []refusal {
 		{"failureDomains", "failureDomains[] maxLength", []any{long[:64]}, "may not be more than 63"},
 	} {
 		all = append(all, refusal{"clusterAPI.templates", "[]" + map[bool]string{true: " ", false: "."}[r.rule == "required"] + r.rule, with(r.path, r.value), r.says})
+	}
+	return all
+}
+
+// budgetRefusals returns those of consolidation.budgets.
+func budgetRefusals() []refusal {
+	const together = "schedule and duration must be set together"
+	const bounds = "must be between 1m and 8784h"
+	with := func(field string, value any) []any {
+		b := map[string]any{"nodes": "1", "schedule": "@daily", "duration": "1h"}
+		if b[field] = value; value == nil {
+			delete(b, field)
+		}
+		return []any{b}
+	}
+	many := make([]any, 51)
+	for i := range many {
+		many[i] = map[string]any{"nodes": "1"}
+	}
+	all := []refusal{
+		{"consolidation.budgets", "maxItems", many, "must have at most 50 items"},
+		{"consolidation.budgets", "[].required", with("nodes", nil), "nodes: Required value"},
+	}
+	for _, r := range []refusal{
+		{"schedule", together, nil, together},
+		{"duration", together, nil, together},
+		{"nodes", "nodes pattern", "101%", "should match"},
+		{"reasons", "reasons minItems", []any{}, "should have at least 1 items"},
+		{"reasons", "reasons maxItems", []any{"Empty", "UnderUsed", "Exchange", "Empty"}, "must have at most 3 items"},
+		{"reasons", "reasons x-kubernetes-list-type", []any{"Empty", "Empty"}, `Duplicate value: "Empty"`},
+		{"reasons", "reasons[] enum", []any{"Drifted"}, "Unsupported value"},
+		{"schedule", "schedule pattern", "daily", "should match"},
+		{"schedule", "schedule maxLength", "0 0 * * " + strings.Repeat("1", 100), "may not be more than 100"},
+		{"duration", "duration pattern", "-5m", "should match"},
+		{"duration", "duration maxLength", strings.Repeat("0", 32) + "5m", "may not be more than 32"},
+		{"duration", "duration " + bounds, "59s", bounds},
+		{"duration", "duration " + bounds, "8784h1s", bounds},
+	} {
+		all = append(all, refusal{"consolidation.budgets", "[] " + r.rule, with(r.path, r.value), r.says})
 	}
 	return all
 }
