@@ -119,6 +119,9 @@ type Flavor struct {
 	// nil if that is unknown. Attaches is how many volumes of each CSI driver its node can attach, if that is stated; nil if not.
 	EphemeralStorage *int64
 	Attaches         map[string]int64
+	// Presumed reports that the provider only presumes Extended and EphemeralStorage: what the fleet's pricing states of the
+	// flavor replaces them.
+	Presumed bool
 	// Seen reports that Size and MaxPods are those of an existing machine, not the stated ones. Template identifies
 	// what machines are made from: machines of the same template are alike.
 	Seen     bool

@@ -45,7 +45,7 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped, others: pods.Others}
 	stated := r.nameResources(pods)
 	compiler := constraint.NewCompiler(nil)
-	demanding := false
+	demanding, limited := false, slices.ContainsFunc(flavors, func(f Flavor) bool { return f.EphemeralStorage != nil })
 	var errs []error
 	for _, p := range pods.Pods {
 		pod := purchase.PodOf(&p.Pod) // without a runtime: the price per hour is minimized
@@ -59,6 +59,8 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 			var err error
 			if pod.Demands, err = compiler.CompileSuccessor(inNamespace(p.Manifest)); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			} else if limited {
+				pod.Demands = pod.Demands.Needing(diskOf(p.Manifest), false)
 			}
 		}
 		r.pods = append(r.pods, pod)
@@ -99,11 +101,20 @@ func (r *Request) add(o zoned) {
 	f := o.flavor.Flavor.Flavor
 	f.Size.Extended, f.GPUs, f.Resources = r.names.Capacity(o.flavor.Extended), r.names.GPUs(o.flavor.Extended), &r.names
 	f.Host = &constraint.Host{Name: f.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()}
+	if o.flavor.EphemeralStorage != nil {
+		f.Host.Disk = &constraint.Disk{Total: *o.flavor.EphemeralStorage, Free: *o.flavor.EphemeralStorage}
+	}
 	if len(o.flavor.Zones) > 1 {
 		f.Name += "\x00" + o.zone // no flavor name contains this
 	}
 	r.origin[f.Name] = o
 	r.flavors = append(r.flavors, f)
+}
+
+// diskOf returns the ephemeral storage that a pod requests, in bytes.
+func diskOf(pod *corev1.Pod) int64 {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return requests.StorageEphemeral().Value()
 }
 
 // unknowable returns the reason why the two files do not determine where a pod may run, or an empty

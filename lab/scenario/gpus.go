@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -13,6 +15,19 @@ const maxMilliGPUs = 32_000
 
 // milliGPUs returns thousandths of GPUs as a part of a size.
 func milliGPUs(n int64) packing.Extended { return packing.Amounts(int16(n)) }
+
+// milliGPUsOf returns the GPUs among extended resources in thousandths, at most the maximum.
+func milliGPUsOf(resources map[corev1.ResourceName]int64) (n int64) {
+	for name, amount := range resources {
+		switch {
+		case name == extended.MilliGPU:
+			n += min(amount, maxMilliGPUs)
+		case extended.IsGPU(name):
+			n += 1000 * min(amount, maxMilliGPUs/1000)
+		}
+	}
+	return min(n, maxMilliGPUs)
+}
 
 // setGPUs sets the GPUs of a machine, in thousandths.
 func (f *Flavor) setGPUs(n int64) {

@@ -236,7 +236,11 @@ func (b *builder) flavorsFile(v value) {
 			f.MaxPods = new(int64(110))
 		}
 		f.MachineType = cmp.Or(f.MachineType, f.Name)
-		b.s.Flavors = append(b.s.Flavors, Flavor{Flavor: f, Speed: 1})
+		stated := Flavor{Flavor: f, Speed: 1}
+		if n := milliGPUsOf(f.Extended); n > 0 {
+			stated.setGPUs(n)
+		}
+		b.s.Flavors = append(b.s.Flavors, stated)
 	}
 }
 

@@ -454,6 +454,21 @@ func TestTheScenariosOfThePaperAreRead(t *testing.T) {
 	}
 }
 
+// TestTheGPUsOfACatalogueAreThoseOfMachines has a catalogue with whole GPUs, shares and other resources.
+func TestTheGPUsOfACatalogueAreThoseOfMachines(t *testing.T) {
+	const rows = "name,cpu,memory_gib,price_per_hour,extended_resources\na,2,8,0.1,\nb,2,8,1,nvidia.com/gpu=2;example.com/nic=1\nc,2,8,1,alibabacloud.com/gpu-milli=500\nd,2,8,9,nvidia.com/gpu=999\n"
+	open := func(string) ([]byte, error) { return []byte(rows), nil }
+	s, err := Read("s.yaml", []byte(head+"  flavorsFile: gpus.csv\n  nodes: [{flavor: a}]\n"), open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int16{0, 2000, 500, 32_000} {
+		if f := &s.Flavors[i]; f.Size.Extended != packing.Amounts(want) || f.GPUs.Any != (want > 0) || f.GPUs.Amounts != f.Size.Extended {
+			t.Errorf("flavor %s has %v and %+v, want %d thousandths of GPUs", f.Name, f.Size.Extended, f.GPUs, want)
+		}
+	}
+}
+
 // TestGPUsAreReadInThousandths has a flavor with GPUs, so that the pods of an openb pod list have theirs.
 func TestGPUsAreReadInThousandths(t *testing.T) {
 	const rest = `

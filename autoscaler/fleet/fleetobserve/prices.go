@@ -117,15 +117,51 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 	return flavors, nil
 }
 
-// SetPrices sets the prices of the fleet's flavors. It marks flavors without a price as unavailable, and returns a message
+// SetPrices sets the prices of the fleet's flavors, and the extended resources and ephemeral storage that their providers do not
+// know but their pricing states. It marks flavors without a price as unavailable, and returns a message
 // that names them; empty if there are none.
 func (s *Stock) SetPrices(known *Prices) (unpriced string) {
 	s.Prices = pricesOf(s.Inventory.Flavors, known)
+	addResources(s.Inventory.Flavors, known)
 	unpriced = withoutPrices(s.Inventory.Flavors, s.Prices, &s.Fleet.Spec)
 	if row := s.zoned(known); unpriced != "" && row != "" {
 		unpriced += fmt.Sprintf(". %s has a price in its zone: to buy there, require the zone in spec.karpenter.requirements", row)
 	}
 	return unpriced
+}
+
+// addResources adds to flavors the extended resources and ephemeral storage that their rows state and their providers do not,
+// or only presume. Providers that state the rows of their flavors have read them.
+//
+// Cost: O(flavors · log rows).
+func addResources(flavors []provider.Flavor, known *Prices) {
+	for i := range flavors {
+		f := &flavors[i]
+		row := known.row(f.InstanceType)
+		if row == nil {
+			row = known.row(f.Name)
+		}
+		if row == nil || f.PricedAs != "" {
+			continue
+		}
+		if f.Presumed && len(row.Extended) > 0 {
+			f.Extended = row.Extended
+		} else {
+			f.Extended = withMissing(f.Extended, row.Extended)
+		}
+		if (f.Presumed || f.EphemeralStorage == nil) && row.EphemeralStorage != nil {
+			f.EphemeralStorage = row.EphemeralStorage
+		}
+	}
+}
+
+// row returns the instance type with a name, or nil.
+func (p *Prices) row(name string) *catalogue.Flavor {
+	at, found := slices.BinarySearchFunc(p.types, name, func(row catalogue.Flavor, name string) int { return cmp.Compare(row.Name, name) })
+	if !found {
+		return nil
+	}
+	return &p.types[at]
 }
 
 // zoned returns the first row with a price in a zone among those of the instance types of flavors without a price, whose

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -88,5 +89,39 @@ func TestAPriceInAZoneAloneSaysWhatToRequire(t *testing.T) {
 		if !strings.HasPrefix(text, "no price is known for "+tc.flavor.Name+", so none is bought: ") || strings.HasSuffix(text, hint) != tc.hints {
 			t.Errorf("%s: %q", tc.name, text)
 		}
+	}
+}
+
+// TestThePricingStatesWhatProvidersDoNotKnow has rows with GPUs and ephemeral storage.
+func TestThePricingStatesWhatProvidersDoNotKnow(t *testing.T) {
+	type amounts = map[corev1.ResourceName]int64
+	known := &Prices{}
+	known.add([]catalogue.Flavor{
+		{Flavor: cluster.Flavor{Name: "accelerated"}, Extended: amounts{gpu: 4}, EphemeralStorage: new(int64(100))},
+		{Flavor: cluster.Flavor{Name: "plain"}},
+	}, fromCatalogue)
+	for _, tc := range []struct {
+		name   string
+		flavor provider.Flavor
+		want   amounts
+		disk   *int64
+	}{
+		{"of an instance type", provider.Flavor{Name: "f", InstanceType: "accelerated"}, amounts{gpu: 4}, new(int64(100))},
+		{"of a flavor", provider.Flavor{Name: "accelerated", InstanceType: "unlisted"}, amounts{gpu: 4}, new(int64(100))},
+		{"what the provider knows counts", provider.Flavor{Name: "f", InstanceType: "accelerated", Extended: amounts{gpu: 2, "a.example/x": 1}, EphemeralStorage: new(int64(50))}, amounts{gpu: 2, "a.example/x": 1}, new(int64(50))},
+		{"what it presumes does not", provider.Flavor{Name: "f", InstanceType: "accelerated", Extended: amounts{"amd.com/gpu": 2}, EphemeralStorage: new(int64(50)), Presumed: true}, amounts{gpu: 4}, new(int64(100))},
+		{"unless nothing is stated", provider.Flavor{Name: "f", InstanceType: "plain", Extended: amounts{"amd.com/gpu": 2}, EphemeralStorage: new(int64(50)), Presumed: true}, amounts{"amd.com/gpu": 2}, new(int64(50))},
+		{"of nothing", provider.Flavor{Name: "f", InstanceType: "unlisted"}, nil, nil},
+		{"of a provider that has read its row", provider.Flavor{Name: "f", InstanceType: "accelerated", PricedAs: "accelerated"}, nil, nil},
+	} {
+		s := &Stock{Fleet: fleetNamed("f"), Inventory: &provider.Inventory{Flavors: []provider.Flavor{tc.flavor}}}
+		s.SetPrices(known)
+		got := s.Inventory.Flavors[0]
+		if diff := cmp.Diff(tc.want, got.Extended) + cmp.Diff(tc.disk, got.EphemeralStorage); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	if row := known.row("accelerated"); len(row.Extended) != 1 || row.Extended[gpu] != 4 {
+		t.Errorf("the pricing itself has changed: %v", row.Extended)
 	}
 }

@@ -1,10 +1,13 @@
 package pricelist
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -74,6 +77,46 @@ func TestAnUnknownListOrRegionIsRefusedWithThoseThatThereAre(t *testing.T) {
 	} {
 		if _, err := Read(tc.list, tc.region); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %s: %v, want that %s", tc.list, tc.region, err, tc.want)
+		}
+	}
+}
+
+// TestListsStateAccelerators compares the accelerators of a few types with those of the providers' documentation, and names the
+// accelerated ones of which none are stated: FPGAs, video transcoders, and types with a fraction of a GPU.
+func TestListsStateAccelerators(t *testing.T) {
+	const gpu, neuron, core = "nvidia.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
+	for _, tc := range []struct {
+		list, region string
+		want         map[string]map[corev1.ResourceName]int64
+		without      []string
+	}{
+		{"aws", "us-east-1", map[string]map[corev1.ResourceName]int64{
+			"g5.xlarge": {gpu: 1}, "g5.12xlarge": {gpu: 4}, "p5.48xlarge": {gpu: 8}, "g4ad.8xlarge": {"amd.com/gpu": 2}, "inf2.24xlarge": {neuron: 6, core: 12}, "m7i.large": nil,
+		}, []string{"f2", "g6f", "gr6f", "vt1"}},
+		{"azure", "eastus", map[string]map[corev1.ResourceName]int64{"Standard_NC6s_v3": {gpu: 1}, "Standard_NC64as_T4_v3": {gpu: 4}, "Standard_ND40rs_v2": {gpu: 8}}, []string{"NP"}},
+		{"azure", "westeurope", map[string]map[corev1.ResourceName]int64{"Standard_NC24ads_A100_v4": {gpu: 1}, "Standard_NV48s_v3": {gpu: 4}}, []string{"NP"}},
+		{"gcp", "us-central1", map[string]map[corev1.ResourceName]int64{"a2-highgpu-4g": {gpu: 4}, "a2-megagpu-16g": {gpu: 16}, "n2-standard-4": nil}, nil},
+	} {
+		types, err := Read(tc.list, tc.region)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, without := map[string]map[corev1.ResourceName]int64{}, map[string]bool{}
+		for _, f := range types {
+			if _, named := tc.want[f.Name]; named {
+				got[f.Name] = f.Extended
+			}
+			if accelerated := f.Kind == catalogue.KindAccelerated; accelerated && f.Extended == nil {
+				without[strings.TrimRight(f.MachineType, "s")] = true
+			} else if !accelerated && f.Extended != nil {
+				t.Errorf("%s: %s has %v, and is not accelerated", tc.list, f.Name, f.Extended)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", tc.list, tc.region, diff)
+		}
+		if diff := cmp.Diff(tc.without, slices.Sorted(maps.Keys(without))); diff != "" {
+			t.Errorf("%s %s: families of which none are stated (-want +got):\n%s", tc.list, tc.region, diff)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func (p *Provider) flavor(o *offer, e example) provider.Flavor {
 	if o.of.MaxPods != nil {
 		f.MaxPods = *o.of.MaxPods
 	}
+	f.Extended, f.EphemeralStorage = maps.Clone(o.of.Extended), o.of.EphemeralStorage
 	if e.claim != nil {
 		setSize(&f, e.claim.Status.Allocatable)
 		maps.Copy(f.Labels, e.claim.Labels)
@@ -90,6 +91,9 @@ func setSize(f *provider.Flavor, allocatable corev1.ResourceList) {
 	}
 	if pods := allocatable.Pods(); !pods.IsZero() {
 		f.MaxPods = pods.Value()
+	}
+	if disk, stated := allocatable[corev1.ResourceEphemeralStorage]; stated {
+		f.EphemeralStorage = new(disk.Value())
 	}
 	for name, amount := range extended.Amounts(allocatable) {
 		if f.Extended == nil {

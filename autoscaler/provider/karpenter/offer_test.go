@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -59,5 +60,53 @@ small@a,2,4,0.09
 				t.Errorf("flavors (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMachinesHaveTheGPUsOfThePricingThenOfTheNodeClaim has a NodeClaim and a node that state other amounts.
+func TestMachinesHaveTheGPUsOfThePricingThenOfTheNodeClaim(t *testing.T) {
+	const gpu, nic = corev1.ResourceName("nvidia.com/gpu"), corev1.ResourceName("example.com/nic")
+	type amounts = map[corev1.ResourceName]int64
+	rows, err := catalogue.ReadFlavors("prices.csv", strings.NewReader(
+		"name,cpu,memory_gib,price_per_hour,extended_resources,ephemeral_storage_gib\ng.large@b,8,16,0.9,nvidia.com/gpu=4,50\nplain,8,16,0.1,,\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t)
+	s.requires(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "b")
+	p := s.provider()
+	all, err := offers(s.fleet.Spec.Karpenter, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := func(text string) corev1.ResourceList {
+		return corev1.ResourceList{gpu: resource.MustParse(text), nic: resource.MustParse("1"), corev1.ResourceEphemeralStorage: resource.MustParse(text + "0Gi")}
+	}
+	launched, seen := &claim{}, &corev1.Node{}
+	launched.Status.Allocatable, seen.Status.Allocatable = stated("3"), stated("2")
+	for _, tc := range []struct {
+		name string
+		of   int
+		e    example
+		want amounts
+		disk int64
+	}{
+		{"the pricing", 0, example{}, amounts{gpu: 4}, 50 << 30},
+		{"a NodeClaim", 0, example{claim: launched}, amounts{gpu: 3, nic: 1}, 30 << 30},
+		{"a node", 0, example{claim: launched, node: seen}, amounts{gpu: 2, nic: 1}, 20 << 30},
+		{"a node whose driver publishes nothing", 0, example{claim: launched, node: &corev1.Node{}}, amounts{gpu: 3, nic: 1}, 30 << 30},
+		{"nothing", 1, example{}, nil, 0},
+	} {
+		f := p.flavor(&all[tc.of], tc.e)
+		var disk int64
+		if f.EphemeralStorage != nil {
+			disk = *f.EphemeralStorage
+		}
+		if diff := cmp.Diff(tc.want, f.Extended); diff != "" || disk != tc.disk {
+			t.Errorf("what %s says: %d bytes, want %d (-want +got):\n%s", tc.name, disk, tc.disk, diff)
+		}
+	}
+	if rows[0].Extended[gpu] != 4 || len(rows[0].Extended) != 1 {
+		t.Errorf("the pricing itself has changed: %v", rows[0].Extended)
 	}
 }

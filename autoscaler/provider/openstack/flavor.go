@@ -12,7 +12,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
-	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -102,10 +101,12 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 		MilliCPU:    max(0, f.Sold.MilliCPU-spec.Reserved.CPU.MilliValue()),
 		MemoryBytes: max(0, f.Sold.MemoryBytes-spec.Reserved.Memory.Value()),
 	}
+	o.presume(&f)
 	if node != nil && started(node) {
 		allocatable := node.Status.Allocatable
 		f.Size = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
-		f.MaxPods, f.Extended = allocatable.Pods().Value(), extended.Amounts(allocatable)
+		f.MaxPods = allocatable.Pods().Value()
+		setResources(&f, allocatable)
 		maps.Copy(f.Labels, node.Labels)
 		delete(f.Labels, corev1.LabelHostname)
 		f.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)

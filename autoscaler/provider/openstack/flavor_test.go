@@ -112,7 +112,7 @@ func TestAFlavorPromisesWhatIsLeftOfItUntilANodeHasBeenSeen(t *testing.T) {
 	want := provider.Flavor{
 		Name: "large@up", InstanceType: "large", MaxPods: 110, Template: "id-l/id-i",
 		Sold: packing.Size{MilliCPU: 4000, MemoryBytes: 16 << 30}, Size: packing.Size{MilliCPU: 3800, MemoryBytes: 15 << 30},
-		Taints: spec.NodeTaints, Stated: spec.NodeTaints,
+		Taints: spec.NodeTaints, Stated: spec.NodeTaints, Presumed: true, EphemeralStorage: new(int64(20 << 30 / 100 * 85)),
 		Labels: map[string]string{
 			"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "large", "topology.kubernetes.io/zone": "up",
 			"topology.kubernetes.io/region": "North", "supercargo.dev/fleet": "batch", "supercargo.dev/machine-type": "large", "supercargo.dev/class": "batch", "team": "a",

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/text/clip"
 )
 
 // Flavor is one kind of machine in a price list. Of [cluster.Flavor], it has Name, Size, Arch, MaxPods and price. Arch
@@ -21,6 +26,10 @@ type Flavor struct {
 	MachineType string
 	// Kind is KindBurstable or KindAccelerated; empty for any other.
 	Kind string
+	// Extended are the amounts of extended resources, such as GPUs, that pods can use of one machine; nil if none are stated.
+	Extended map[corev1.ResourceName]int64
+	// EphemeralStorage is what pods can use of the ephemeral storage of one machine, in bytes; nil if it is not stated.
+	EphemeralStorage *int64
 	// MilliwattsIdle and MilliwattsFull are the power without load and at full load. Both are 0 if not stated.
 	MilliwattsIdle, MilliwattsFull int64
 }
@@ -38,15 +47,22 @@ const (
 	microPerDollar         = 1_000_000
 	maxMicroDollarsPerHour = 1_000_000 * microPerDollar
 	maxMaxPods             = 1_000_000
+	maxDiskBytes           = 1 << 50
 	maxMilliwatts          = 1_000_000_000
 	maxNameBytes           = 253
 	maxLabelBytes          = 63
 )
 
+// The columns of resources besides CPU and memory.
+const (
+	columnExtended = "extended_resources"
+	columnDisk     = "ephemeral_storage_gib"
+)
+
 var flavorFormat = table.Format{
 	Name:     "flavor catalogue",
 	Required: []string{"name", "cpu", "memory_gib", "price_per_hour"},
-	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind"},
+	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind", columnExtended, columnDisk},
 }
 
 // ReadFlavors reads a flavor catalogue. file is only used in errors, which are of type [*table.Errors] and list every
@@ -55,6 +71,8 @@ var flavorFormat = table.Format{
 // cpu is in cores with up to three decimals, or in milli-CPU with the suffix m ("1930m"). memory_gib may have decimals
 // and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed. Watts must be
 // given as a pair with up to three decimals, idle no more than full.
+// extended_resources are separated by semicolons, such as "nvidia.com/gpu=2;hugepages-2Mi=1Gi"; ephemeral_storage_gib is read
+// like memory_gib.
 //
 // The result is sorted by name. Cost: O(n log n).
 func ReadFlavors(file string, r io.Reader) ([]Flavor, error) {
@@ -97,7 +115,32 @@ func (t row) flavor() Flavor {
 	size := t.size()
 	f := t.priced()
 	f.Size = size
+	f.Extended = t.extended()
+	if t.Cell(columnDisk) != "" {
+		f.EphemeralStorage = new(t.AtMost(columnDisk, t.Positive(columnDisk, bytesPerGiB, table.RoundDown), maxDiskBytes))
+	}
 	return f
+}
+
+// extended reads the extended resources of a flavor.
+func (t row) extended() (all map[corev1.ResourceName]int64) {
+	for _, entry := range t.entries(columnExtended) {
+		text, amount, _ := strings.Cut(entry, "=")
+		name := corev1.ResourceName(text)
+		q, err := resource.ParseQuantity(amount)
+		switch _, twice := all[name]; {
+		case err != nil || q.Sign() <= 0 || len(validation.IsQualifiedName(text)) > 0 || !extended.Considered(name):
+			t.BadCell(columnExtended, fmt.Errorf("has %q, which is not a number of an extended resource: must be such as nvidia.com/gpu=2", clip.Cell(entry)))
+		case twice:
+			t.BadCell(columnExtended, errDuplicate)
+		default:
+			if all == nil {
+				all = map[corev1.ResourceName]int64{}
+			}
+			all[name] = q.Value()
+		}
+	}
+	return all
 }
 
 // size reads the size of a flavor.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
@@ -68,5 +69,33 @@ func TestReadFlavorsRefusesBadInput(t *testing.T) {
 				t.Errorf("error is\n%s\nwant it to contain\n%s", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestReadFlavorsReadsOtherResources(t *testing.T) {
+	const header = "name,cpu,memory_gib,price_per_hour,ephemeral_storage_gib,extended_resources\n"
+	flavors, err := ReadFlavors("f.csv", strings.NewReader(header+"a,1,1,1,,\nb,1,1,1,17.5,nvidia.com/gpu=2; hugepages-2Mi=1Gi\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]map[corev1.ResourceName]int64{nil, {"nvidia.com/gpu": 2, "hugepages-2Mi": 1 << 30}}, []map[corev1.ResourceName]int64{flavors[0].Extended, flavors[1].Extended}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if flavors[0].EphemeralStorage != nil || *flavors[1].EphemeralStorage != 35<<29 {
+		t.Errorf("ephemeral storage of %v and %d bytes, want none and 17.5 GiB", flavors[0].EphemeralStorage, *flavors[1].EphemeralStorage)
+	}
+	for _, tc := range []struct{ cell, want string }{
+		{"0,", `ephemeral_storage_gib: "0" must be more than 0`},
+		{"2000000,", `ephemeral_storage_gib: "2000000" is too large`},
+		{",nvidia.com/gpu", `has "nvidia.com/gpu", which is not a number of an extended resource: must be such as nvidia.com/gpu=2`},
+		{",nvidia.com/gpu=0", `has "nvidia.com/gpu=0"`},
+		{",nvidia.com/gpu=two", `has "nvidia.com/gpu=two"`},
+		{",two words=2", `has "two words=2"`},
+		{",cpu=2", `has "cpu=2"`},
+		{",nvidia.com/gpu=1;nvidia.com/gpu=1", "has a duplicate entry"},
+	} {
+		if _, err := ReadFlavors("f.csv", strings.NewReader(header+"a,1,1,1,"+tc.cell+"\n")); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %s", tc.cell, err, tc.want)
+		}
 	}
 }

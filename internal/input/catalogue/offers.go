@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
@@ -26,8 +23,6 @@ type Offer struct {
 	Labels []Label
 	// Taints are the taints of its nodes, sorted by key, value and effect.
 	Taints []Taint
-	// Extended are the amounts of extended resources, such as GPUs, that pods can use of one machine; nil if none are stated.
-	Extended map[corev1.ResourceName]int64
 }
 
 // Label is a label of a node.
@@ -39,12 +34,11 @@ type Taint struct{ Key, Value, Effect string }
 var offerFormat = table.Format{
 	Name:     flavorFormat.Name,
 	Required: flavorFormat.Required,
-	Optional: slices.Concat(flavorFormat.Optional, []string{"zones", "labels", "taints", "extended_resources"}),
+	Optional: slices.Concat(flavorFormat.Optional, []string{"zones", "labels", "taints"}),
 }
 
-// ReadOffers is [ReadFlavors] with zones, labels, taints and extended resources. The entries of these columns are separated by
-// semicolons: zones are "a;b", labels "key=value;key=value", taints "key=value:Effect;key:Effect", and extended resources
-// "nvidia.com/gpu=2;hugepages-2Mi=1Gi". Labels that follow from other columns are rejected.
+// ReadOffers is [ReadFlavors] with zones, labels and taints. The entries of these columns are separated by semicolons: zones are
+// "a;b", labels "key=value;key=value", and taints "key=value:Effect;key:Effect". Labels that follow from other columns are rejected.
 func ReadOffers(file string, r io.Reader) ([]Offer, error) {
 	return readCatalogue(file, r, offerFormat, row.offer, func(o Offer) string { return o.Name })
 }
@@ -76,7 +70,6 @@ func (t row) offer() Offer {
 		}
 		o.Taints = append(o.Taints, taint)
 	}
-	t.extended(&o)
 	slices.Sort(o.Zones)
 	slices.SortFunc(o.Labels, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortFunc(o.Taints, func(a, b Taint) int {
@@ -84,27 +77,6 @@ func (t row) offer() Offer {
 	})
 	t.checkTwice(&o)
 	return o
-}
-
-// extended reads the extended resources of a flavor.
-func (t row) extended(o *Offer) {
-	const column = "extended_resources"
-	for _, entry := range t.entries(column) {
-		text, amount, _ := strings.Cut(entry, "=")
-		name := corev1.ResourceName(text)
-		q, err := resource.ParseQuantity(amount)
-		switch _, twice := o.Extended[name]; {
-		case err != nil || q.Sign() <= 0 || len(validation.IsQualifiedName(text)) > 0 || !extended.Considered(name):
-			t.BadCell(column, fmt.Errorf("has %q, which is not a number of an extended resource: must be such as nvidia.com/gpu=2", clip.Cell(entry)))
-		case twice:
-			t.BadCell(column, errDuplicate)
-		default:
-			if o.Extended == nil {
-				o.Extended = map[corev1.ResourceName]int64{}
-			}
-			o.Extended[name] = q.Value()
-		}
-	}
 }
 
 // errDuplicate reports that a list has an entry twice.
