@@ -309,11 +309,11 @@ type FleetPricing struct {
 }
 
 // PriceCatalogue refers to a CSV file in a ConfigMap. The file has the columns name, cpu,
-// memory_gib and price_per_hour, and the optional columns arch, max_pods and kind. A flavor is
-// looked up by the label node.kubernetes.io/instance-type of its machines, then by its own
-// name. With provider Karpenter, a row with the name of the flavor, such as
-// m7i.large@us-east-1a/spot, or of the instance type and the capacity type, such as
-// m7i.large/spot, takes precedence.
+// memory_gib and price_per_hour, and the optional columns arch, max_pods, kind,
+// extended_resources and ephemeral_storage_gib. A flavor is looked up by the label
+// node.kubernetes.io/instance-type of its machines, then by its own name. With provider Karpenter, a
+// row with the name of the flavor, such as m7i.large@us-east-1a/spot, or of the instance type
+// and the capacity type, such as m7i.large/spot, takes precedence.
 type PriceCatalogue struct {
 	// namespace is the namespace of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
