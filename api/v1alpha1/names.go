@@ -59,6 +59,11 @@ const (
 	// spec.consolidation.evictServices of its NodeFleet allows.
 	AnnotationMigration = GroupName + "/migration"
 
+	// AnnotationInterruptible is an annotation of a pod: "false" keeps it off machines that may
+	// be interrupted, which are spot machines. Without it, or with "true", a pod may run on
+	// them, unless its node selector, affinity or tolerations keep it off.
+	AnnotationInterruptible = GroupName + "/interruptible"
+
 	// AnnotationEnergyWeight is an annotation of a pod or a namespace. It is the weight H of
 	// energy against runtime when a node is chosen, from 0 (runtime only) to 1 (energy only).
 	AnnotationEnergyWeight = GroupName + "/energy-weight"

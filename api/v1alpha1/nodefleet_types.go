@@ -306,14 +306,25 @@ type FleetPricing struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
 	// +optional
 	BillingPeriod metav1.Duration `json:"billingPeriod,omitempty"`
+
+	// interruptionsPerHour is how often the cloud provider is expected to interrupt a spot
+	// machine, per hour: more than 0 and at most 1. It applies to flavors for which the
+	// catalogue states none in the column interruptions_per_hour. The fleet adds the expected
+	// loss to the price of a spot machine when it compares prices.
+	// +kubebuilder:default="0.05"
+	// +kubebuilder:validation:Pattern=`^(0\.[0-9]{1,6}|1(\.0{1,6})?)$`
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:XValidation:rule="double(self) > 0.0",message="must be more than 0: a machine that is never interrupted is not a spot machine"
+	// +optional
+	InterruptionsPerHour string `json:"interruptionsPerHour,omitempty"`
 }
 
 // PriceCatalogue refers to a CSV file in a ConfigMap. The file has the columns name, cpu,
 // memory_gib and price_per_hour, and the optional columns arch, max_pods, kind,
-// extended_resources and ephemeral_storage_gib. A flavor is looked up by the label
-// node.kubernetes.io/instance-type of its machines, then by its own name. With provider Karpenter, a
-// row with the name of the flavor, such as m7i.large@us-east-1a/spot, or of the instance type
-// and the capacity type, such as m7i.large/spot, takes precedence.
+// extended_resources, ephemeral_storage_gib and interruptions_per_hour. A flavor is looked up
+// by the label node.kubernetes.io/instance-type of its machines, then by its own name. With
+// provider Karpenter, a row with the name of the flavor, such as m7i.large@us-east-1a/spot, or
+// of the instance type and the capacity type, such as m7i.large/spot, takes precedence.
 type PriceCatalogue struct {
 	// namespace is the namespace of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
@@ -672,6 +683,16 @@ type NodeFleetStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// capacityType is how its machines are sold, as stated by the labels of its nodes:
+	// on-demand, spot or reserved. It is empty if no label states it.
+	// +optional
+	CapacityType string `json:"capacityType,omitempty"`
+
+	// interruptionsPerHour is how often a machine is expected to be interrupted, per hour. It
+	// is empty for machines that are not spot machines.
+	// +optional
+	InterruptionsPerHour string `json:"interruptionsPerHour,omitempty"`
 
 	// machines is the number of machines, including ordered machines that are not ready yet.
 	// +optional

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetobserve"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/platform/conditions"
 	"supercargo.dev/supercargo/internal/text/clip"
@@ -85,6 +86,10 @@ func flavorRows(seen *fleetobserve.Observation) []v1alpha1.FlavorStatus {
 		s.PricePerHour, s.PriceSource = "", ""
 		if p := seen.Self.Prices[f.Name]; p.Known {
 			s.PricePerHour, s.PriceSource = dollars.Format(p.MicroDollars), p.Source
+		}
+		s.CapacityType, s.InterruptionsPerHour = string(capacity.Of(f.Labels)), ""
+		if rate := seen.Self.Prices[f.Name].Interruptions; rate > 0 {
+			s.InterruptionsPerHour = dollars.Format(rate)
 		}
 		if s.BackOffUntil != nil && !s.BackOffUntil.After(seen.Now) {
 			s.BackOffUntil = nil

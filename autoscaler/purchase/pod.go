@@ -35,11 +35,13 @@ type Pod struct {
 	Spread string
 	// OnlyBought excludes the existing nodes for the pod. Only [Supercargo] respects it.
 	OnlyBought bool
+	// Repeats means that the pod begins its work again when its machine is interrupted. Only [Supercargo] respects it.
+	Repeats bool
 }
 
 // PodOf converts a pod for the planner, with the requests of its successor. A pod with a guessed runtime gets no runtime.
 func PodOf(p *cluster.Pod) Pod {
-	pod := Pod{Item: p.Elsewhere().Item, Arch: p.Arch, Demands: p.Demands, Spread: p.Spread}
+	pod := Pod{Item: p.Elsewhere().Item, Arch: p.Arch, Demands: p.Demands, Spread: p.Spread, Repeats: p.Repeats}
 	if p.Guessed {
 		pod.Runtime = 0
 	}

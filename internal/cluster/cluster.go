@@ -43,6 +43,9 @@ type Pod struct {
 	Nominated bool
 	// Fixed means that no plan may move the pod.
 	Fixed bool
+	// Repeats means that the pod begins its work again when its machine is interrupted: a batch pod that does not opt in to
+	// being moved with its state.
+	Repeats bool
 	// Expendable means that the pod keeps no machine, and that no machine is bought for it. On a node it takes the room that
 	// a purchase counts, because the scheduler preempts it for a pod that would fit in its place.
 	Expendable bool
@@ -233,6 +236,9 @@ type Flavor struct {
 	Most *int
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
+	// Interruptions is how often the seller is expected to interrupt a machine, in a million machine-hours: 50,000 is 0.05
+	// interruptions an hour. It is 0 for machines that are not interrupted.
+	Interruptions int64
 }
 
 // ServesGPUs reports whether a machine of the flavor has no GPUs, or some that pods of this size request in total. Machines

@@ -205,6 +205,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	of := v.facts(pod)
 	p := cluster.Pod{Item: packing.Item{Name: of.name, Size: v.size(pod)}, Class: of.class, Namespace: pod.Namespace, Images: of.images, Controller: of.controller}
 	p.Expendable = v.Expendable(pod)
+	p.Repeats = of.class == class.Batch && !copied(pod)
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)

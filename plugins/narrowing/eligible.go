@@ -7,6 +7,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/gang"
 	"supercargo.dev/supercargo/internal/packing"
@@ -15,9 +16,12 @@ import (
 // narrowable reports whether the pod may be narrowed: whether only filters apply to it that the proof can evaluate. Other
 // filters concern volumes and claims, with their own accounting, or migrations and workloads. A DaemonSet's pod goes to
 // the one node in its affinity, which no search by size finds.
+//
+// The index does not know which machines may be interrupted.
 func narrowable(pod *corev1.Pod) bool {
 	spec := &pod.Spec
-	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
+	accepts, _ := capacity.Accepts(pod)
+	return accepts && pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
 		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && gang.Of(pod) == "" && onlyNeutralVolumes(spec.Volumes) &&
 		(spec.Affinity == nil || !class.EveryNode(pod))
 }

@@ -1,4 +1,5 @@
-// Package nodeclass is a scheduler Filter plugin that keeps batch pods and services on machines of their class.
+// Package nodeclass is a scheduler Filter plugin that keeps batch pods and services on machines of their class, and pods that
+// must not be interrupted off spot machines.
 package nodeclass
 
 import (
@@ -13,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/plugins/narrowing"
 )
@@ -52,10 +54,13 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// PreFilter records an Event for a pod with a malformed class, once for each attempt instead of once for each node.
+// PreFilter records an Event for a pod with a malformed class or annotation supercargo.dev/interruptible, once for each attempt instead of once for each node.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := class.OfPod(pod); err != nil {
 		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidLabel, v1alpha1.ActionScheduling, "%v", err)
+	}
+	if _, err := capacity.Accepts(pod); err != nil {
+		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.SchedulingReasonInvalidAnnotation, v1alpha1.ActionScheduling, "%v", err)
 	}
 	return nil, nil
 }
@@ -64,11 +69,15 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter admits batch pods to batch machines, services to service machines, both to machines of any class, and the pods
-// of a DaemonSet to all. Evicting pods would not change its answer.
+// of a DaemonSet to all. Pods that must not be interrupted are not admitted to spot machines. Evicting pods would not change its answer.
 func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	of, _ := class.OfPod(pod)
 	node, _ := class.OfNode(info.Node(), class.Any)
 	if node.Takes(of) || class.EveryNode(pod) {
+		if accepts, _ := capacity.Accepts(pod); !accepts && capacity.Of(info.Node().Labels) == capacity.Spot {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+				"node(s) may be interrupted and the pod must not be (annotation "+v1alpha1.AnnotationInterruptible+")")
+		}
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
@@ -90,7 +99,8 @@ func takenByNode(_ klog.Logger, pod *corev1.Pod, _, obj any) (fwk.QueueingHint, 
 		return fwk.Queue, fmt.Errorf("expected a Node, got %T", obj)
 	}
 	of, _ := class.OfPod(pod)
-	if c, _ := class.OfNode(node, class.Any); c.Takes(of) {
+	accepts, _ := capacity.Accepts(pod)
+	if c, _ := class.OfNode(node, class.Any); c.Takes(of) && (accepts || capacity.Of(node.Labels) != capacity.Spot) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/autoscaler/purchase"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/text/dollars"
 	"supercargo.dev/supercargo/moves"
@@ -126,6 +127,16 @@ func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
 		limits.MicroDollarsPerHour = &most
 	}
 	return limits
+}
+
+// InterruptionsOf returns how often a spot machine is expected to be interrupted if nothing else is known, in a million
+// machine-hours. A value that is not a number above 0 and up to 1, which the API server rejects, counts as the default.
+func InterruptionsOf(p *v1alpha1.FleetPricing) int64 {
+	n, err := dollars.Parse(p.InterruptionsPerHour)
+	if err != nil || n <= 0 || n > capacity.Million {
+		return capacity.DefaultInterruptions
+	}
+	return n
 }
 
 // patienceWithLast is how long a machine may be cordoned while its last pods end. Beyond that, the pods that the

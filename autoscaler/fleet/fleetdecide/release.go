@@ -233,7 +233,9 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 		}
 	}
 	config := o.exchange(budget, cluster.Plan{Release: d.Release, Drains: d.Drains})
-	proposed := moves.Exchanges(s, config, buyer(s, o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
+	priced := *s
+	priced.Flavors = expectedCosts(s)
+	proposed := moves.Exchanges(&priced, config, buyer(s, o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
 	flavorOf, nodes := make(map[string]string, len(s.Nodes)), make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
 		flavorOf[s.Nodes[i].Name], nodes[s.Nodes[i].Name] = s.Nodes[i].Flavor, &s.Nodes[i]
@@ -267,6 +269,25 @@ func paidBeyond(s *cluster.State, e *cluster.Exchange, nodes map[string]*cluster
 		least = min(least, paidFor(s, nodes[node])-lastCall(s)-e.Until)
 	}
 	return least
+}
+
+// expectedCosts returns the flavors at what their machines are expected to cost while the pods on the nodes run on them: an
+// exchange does not save what interruptions are expected to cost.
+func expectedCosts(s *cluster.State) []cluster.Flavor {
+	if !slices.ContainsFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Interruptions > 0 }) {
+		return s.Flavors
+	}
+	var pods []purchase.Pod
+	for i := range s.Nodes {
+		for j := range s.Nodes[i].Pods {
+			pods = append(pods, purchase.PodOf(&s.Nodes[i].Pods[j]))
+		}
+	}
+	flavors := purchase.AtExpectedCost(s.Flavors, pods, mixOptions(s))
+	for i := range flavors {
+		flavors[i].Interruptions = 0 // else it would be counted twice
+	}
+	return flavors
 }
 
 // exchangeEffort bounds the search for one plan, because an exchange needs many small plans.

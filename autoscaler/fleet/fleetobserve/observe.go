@@ -336,7 +336,7 @@ func (o *observer) addFlavors(s *Stock) {
 		}
 		o.State.Flavors = append(o.State.Flavors, cluster.Flavor{
 			Name: f.Name, Size: n.Capacity, GPUs: n.GPUs, Resources: o.View.Extended(), MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: mostOf(f, o.Ordered[f.Name]),
-			MicroDollarsPerHour: n.MicroDollarsPerHour,
+			MicroDollarsPerHour: n.MicroDollarsPerHour, Interruptions: s.Prices[f.Name].Interruptions,
 		})
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
@@ -32,6 +34,9 @@ type Price struct {
 	Source string
 	// Known distinguishes a price of 0 from none.
 	Known bool
+	// Interruptions is how often a machine is expected to be interrupted, in a million machine-hours; 0 if its labels do not
+	// say that it is a spot machine. In a row of a pricing, it is what the row states.
+	Interruptions int64
 }
 
 // Prices are the instance types in a fleet's pricing, with their prices.
@@ -47,7 +52,7 @@ func (p *Prices) Types() []catalogue.Flavor { return p.types }
 func (p *Prices) add(types []catalogue.Flavor, source string) {
 	of := make(map[string]Price, len(p.of)+len(types))
 	for i := range types {
-		of[types[i].Name] = Price{types[i].MicroDollarsPerHour, source, true}
+		of[types[i].Name] = Price{types[i].MicroDollarsPerHour, source, true, types[i].Interruptions}
 	}
 	all := slices.Clone(types)
 	for i := range p.types {
@@ -60,20 +65,28 @@ func (p *Prices) add(types []catalogue.Flavor, source string) {
 }
 
 // pricesOf returns the price of each flavor: that of the provider, else that in the catalogue or list under the name that
-// the provider states, else that of its instance type there, else that of its own name there.
-func pricesOf(flavors []provider.Flavor, known *Prices) map[string]Price {
+// the provider states, else that of its instance type there, else that of its own name there. The interruptions of a spot
+// machine are those that the same row states, else those assumed.
+func pricesOf(flavors []provider.Flavor, known *Prices, assumed int64) map[string]Price {
 	found := make(map[string]Price, len(flavors))
 	for i := range flavors {
-		switch f := &flavors[i]; {
-		case f.HasPrice:
-			found[f.Name] = Price{f.MicroDollarsPerHour, fromAnnotation, true}
+		f := &flavors[i]
+		of := known.of[f.Name]
+		switch {
 		case f.PricedAs != "":
-			found[f.Name] = known.of[f.PricedAs]
+			of = known.of[f.PricedAs]
 		case known.of[f.InstanceType].Known:
-			found[f.Name] = known.of[f.InstanceType]
-		default:
-			found[f.Name] = known.of[f.Name]
+			of = known.of[f.InstanceType]
 		}
+		if f.HasPrice {
+			of.MicroDollars, of.Source, of.Known = f.MicroDollarsPerHour, fromAnnotation, true
+		}
+		if capacity.Of(f.Labels) == capacity.Spot {
+			of.Interruptions = cmp.Or(of.Interruptions, assumed)
+		} else {
+			of.Interruptions = 0
+		}
+		found[f.Name] = of
 	}
 	return found
 }
@@ -121,7 +134,7 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 // know but their pricing states. It marks flavors without a price as unavailable, and returns a message
 // that names them; empty if there are none.
 func (s *Stock) SetPrices(known *Prices) (unpriced string) {
-	s.Prices = pricesOf(s.Inventory.Flavors, known)
+	s.Prices = pricesOf(s.Inventory.Flavors, known, fleetdecide.InterruptionsOf(&s.Fleet.Spec.Pricing))
 	addResources(s.Inventory.Flavors, known)
 	unpriced = withoutPrices(s.Inventory.Flavors, s.Prices, &s.Fleet.Spec)
 	if row := s.zoned(known); unpriced != "" && row != "" {

@@ -103,7 +103,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 
 // compileAll compiles all constraints of a pod with the given labels.
 func (c *Compiler) compileAll(pod *corev1.Pod, nodeName string, set map[string]string) (*Pod, error) {
-	static, errs := newStatic(&pod.Spec, nodeName)
+	static, errs := newStatic(pod, nodeName)
 	if known := c.statics[static.key]; known != nil {
 		static = known
 	} else if len(errs) == 0 {

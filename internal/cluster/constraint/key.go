@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 )
 
 // keyBuilder builds strings that are equal only if the same records were added.
@@ -80,6 +82,9 @@ type compiled struct {
 func (c *compiled) find(pod *corev1.Pod, nodeName string, set map[string]string) *Pod {
 	c.key.buf = c.key.buf[:0]
 	c.key.add(pod.Namespace, nodeName)
+	if accepts, _ := capacity.Accepts(pod); !accepts {
+		c.key.add("steady")
+	}
 	c.addMap(pod.Spec.NodeSelector)
 	c.addMap(set)
 	for i := range pod.Spec.Tolerations {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 )
 
 // static holds the constraints of a pod that depend on the host alone.
@@ -27,6 +29,7 @@ type static struct {
 	disk          int64 // the bytes of ephemeral storage that it needs
 	volumes       []Volumes
 	leaves        bool // its host must be known to have the drivers of the volumes, and the ephemeral storage
+	steady        bool // it must not run on a machine that may be interrupted
 }
 
 // equals requires a label with one value. The reason is that of a host without it.
@@ -88,7 +91,10 @@ func (s *static) rejectLabels(h *Host, say func(why string) (more bool)) (more b
 			return false
 		}
 	}
-	return s.affinity == nil || s.affinity.matches(h) || say(s.affinity.reason)
+	if s.affinity != nil && !s.affinity.matches(h) && !say(s.affinity.reason) {
+		return false
+	}
+	return !s.steady || capacity.Of(h.Labels) != capacity.Spot || say(capacity.Refusal)
 }
 
 // rejectStorage is rejectTaints for ephemeral storage and attached volumes.
@@ -181,8 +187,11 @@ func (t *nodeTerm) matches(h *Host) bool {
 }
 
 // newStatic reads the constraints on the host. Errors name the field.
-func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList) {
+func newStatic(pod *corev1.Pod, nodeName string) (*static, field.ErrorList) {
+	spec := &pod.Spec
 	s := &static{nodeName: nodeName}
+	accepts, _ := capacity.Accepts(pod) // an invalid value counts as none
+	s.steady = !accepts
 	for key, value := range spec.NodeSelector {
 		s.selector = append(s.selector, equals{key, value, "node selector " + key + "=" + value})
 	}
@@ -219,6 +228,9 @@ func (s *static) encode() string {
 	}
 	if s.affinity != nil {
 		k.add("affinity", s.affinity.reason)
+	}
+	if s.steady {
+		k.add("steady")
 	}
 	return k.String()
 }

@@ -12,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/extended"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/text/clip"
 )
 
-// Flavor is one kind of machine in a price list. Of [cluster.Flavor], it has Name, Size, Arch, MaxPods and price. Arch
+// Flavor is one kind of machine in a price list. Of [cluster.Flavor], it has Name, Size, Arch, MaxPods, price and
+// interruptions. Arch
 // is empty and MaxPods nil if the list does not state them.
 type Flavor struct {
 	cluster.Flavor
@@ -59,17 +61,21 @@ const (
 	columnDisk     = "ephemeral_storage_gib"
 )
 
+// interruptionsColumn is the column with the interruptions per hour of machines that their seller may interrupt.
+const interruptionsColumn = "interruptions_per_hour"
+
 var flavorFormat = table.Format{
 	Name:     "flavor catalogue",
 	Required: []string{"name", "cpu", "memory_gib", "price_per_hour"},
-	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind", columnExtended, columnDisk},
+	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind", columnExtended, columnDisk, interruptionsColumn},
 }
 
 // ReadFlavors reads a flavor catalogue. file is only used in errors, which are of type [*table.Errors] and list every
 // fault up to [table.MaxErrors].
 //
 // cpu is in cores with up to three decimals, or in milli-CPU with the suffix m ("1930m"). memory_gib may have decimals
-// and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed. Watts must be
+// and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed. interruptions_per_hour is more than 0
+// and at most 1, with up to six decimals, or empty for machines that are not interrupted. Watts must be
 // given as a pair with up to three decimals, idle no more than full.
 // extended_resources are separated by semicolons, such as "nvidia.com/gpu=2;hugepages-2Mi=1Gi"; ephemeral_storage_gib is read
 // like memory_gib.
@@ -169,6 +175,9 @@ func (t row) priced() Flavor {
 	}
 	if t.Cell("max_pods") != "" {
 		f.MaxPods = new(t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods))
+	}
+	if t.Cell(interruptionsColumn) != "" {
+		f.Interruptions = t.AtMost(interruptionsColumn, t.Positive(interruptionsColumn, capacity.Million, table.Exact), capacity.Million)
 	}
 	t.watts(&f)
 	return f
