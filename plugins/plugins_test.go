@@ -157,6 +157,22 @@ func TestClassesStayOnTheirMachines(t *testing.T) {
 	place(t, s, "unlabelled", fixtures.Pod("large-job", 100, 5*gi, fixtures.Batch("5m")))
 }
 
+// TestPodsThatMayNotBeInterruptedStayOffSpotMachines, which fit best here.
+func TestPodsThatMayNotBeInterruptedStayOffSpotMachines(t *testing.T) {
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
+	s.AddNode(fixtures.Node("spot", 4000, 4*gi, func(n *corev1.Node) { n.Labels["karpenter.sh/capacity-type"] = "spot" }))
+	steady := func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationInterruptible: "false"} }
+	_, a := s.Place(fixtures.Pod("early", 100, gi, steady))
+	if a.Err == nil || !strings.Contains(fitMessage(a), "may be interrupted and the pod must not be") {
+		t.Errorf("a pod that must not be interrupted fits a spot machine: %q, %v", a.Node, fitMessage(a))
+	}
+	s.AddNode(fixtures.Node("on-demand", 4000, 8*gi))
+	place(t, s, "on-demand", fixtures.Pod("steady", 100, gi, steady))
+	place(t, s, "spot", fixtures.Pod("web", 100, gi))
+	place(t, s, "spot", fixtures.Pod("odd", 100, gi, func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationInterruptible: "no"} }))
+	wantEvents(t, s, `supercargo.dev/interruptible is "no"`)
+}
+
 func fitMessage(a scheduling.Attempt) string {
 	var fit *framework.FitError
 	if errors.As(a.Err, &fit) {

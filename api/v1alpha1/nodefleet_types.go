@@ -314,7 +314,7 @@ type FleetPricing struct {
 	// +kubebuilder:default="0.05"
 	// +kubebuilder:validation:Pattern=`^(0\.[0-9]{1,6}|1(\.0{1,6})?)$`
 	// +kubebuilder:validation:MaxLength=8
-	// +kubebuilder:validation:XValidation:rule="double(self) > 0.0",message="must be more than 0: a machine that is never interrupted is not a spot machine"
+	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be more than 0: a machine that is never interrupted is not a spot machine"
 	// +optional
 	InterruptionsPerHour string `json:"interruptionsPerHour,omitempty"`
 }
@@ -684,16 +684,6 @@ type NodeFleetStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// capacityType is how its machines are sold, as stated by the labels of its nodes:
-	// on-demand, spot or reserved. It is empty if no label states it.
-	// +optional
-	CapacityType string `json:"capacityType,omitempty"`
-
-	// interruptionsPerHour is how often a machine is expected to be interrupted, per hour. It
-	// is empty for machines that are not spot machines.
-	// +optional
-	InterruptionsPerHour string `json:"interruptionsPerHour,omitempty"`
-
 	// machines is the number of machines, including ordered machines that are not ready yet.
 	// +optional
 	Machines int32 `json:"machines"`
@@ -806,6 +796,16 @@ type FlavorStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	InstanceType string `json:"instanceType,omitempty"`
+
+	// capacityType is how its machines are sold, as stated by the labels of its nodes:
+	// on-demand, spot or reserved. It is empty if no label states it.
+	// +optional
+	CapacityType string `json:"capacityType,omitempty"`
+
+	// interruptionsPerHour is how often a machine is expected to be interrupted, per hour. It
+	// is empty for machines that are not spot machines.
+	// +optional
+	InterruptionsPerHour string `json:"interruptionsPerHour,omitempty"`
 
 	// machines is the number of machines, including ordered machines that are not ready yet.
 	// +optional

@@ -48,6 +48,7 @@ var pure = []string{
 	"energy/tariff",
 	"internal/budget",
 	"internal/cluster",
+	"internal/cluster/capacity",
 	"internal/cluster/class",
 	"internal/cluster/constraint",
 	"internal/cluster/gang",

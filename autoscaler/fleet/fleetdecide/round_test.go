@@ -3,16 +3,20 @@ package fleetdecide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/moves"
 )
 
@@ -461,4 +465,64 @@ func TestTheLeastNumberOfMachinesStaysWhateverIsDone(t *testing.T) {
 			t.Fatalf("of %d small machines %d are released, %d drained and %d closed, the least number is %d: %v", f.Ordered, released, drained, closed, f.Min, does(&a))
 		}
 	})
+}
+
+// TestAnEmptySpotMarketFallsBackToOnDemandAndComesBack: spot machines that do not come are bought on demand until the back-off
+// ends, and then as spot machines again.
+func TestAnEmptySpotMarketFallsBackToOnDemandAndComesBack(t *testing.T) {
+	fresh := func() *scene {
+		s := newScene()
+		s.State.Flavors[1].Interruptions = 50_000 // "small", the cheaper one per machine
+		s.pending(service("p", 1))
+		return s
+	}
+	orders := func(s *scene) (flavors []string) {
+		for _, o := range s.round().Orders {
+			flavors = append(flavors, o.Flavor)
+		}
+		return flavors
+	}
+	if diff := cmp.Diff([]string{"small"}, orders(fresh())); diff != "" {
+		t.Errorf("with spot machines for sale (-want +got):\n%s", diff)
+	}
+	s := fresh()
+	s.machine("m", "small", minute).Failed = "InsufficientCapacity: no spot machines in zone a"
+	s.State.Nodes[0].Phase = cluster.Leaving
+	a := s.round()
+	if len(a.Abandoned) != 1 || len(a.Orders) != 1 || a.Orders[0].Flavor != "large" {
+		t.Fatalf("after a spot machine did not come: abandoned %v, ordered %v", a.Abandoned, a.Orders)
+	}
+	until := a.Abandoned[0].Avoidance.Until
+	for _, tc := range []struct {
+		left time.Duration
+		want string
+	}{{time.Second, "large"}, {0, "small"}} {
+		s := fresh()
+		f := s.flavor("small")
+		f.Failures, f.AvoidUntil = 1, midnight.Add(tc.left)
+		if diff := cmp.Diff([]string{tc.want}, orders(s)); diff != "" {
+			t.Errorf("%v before the end of the back-off of %v (-want +got):\n%s", tc.left, until.Sub(midnight), diff)
+		}
+	}
+}
+
+func TestNothingIsBoughtForAPodThatMustNotBeInterruptedIfAllFlavorsMayBe(t *testing.T) {
+	s := newScene()
+	for i := range s.State.Flavors {
+		s.State.Flavors[i].Interruptions = 50_000
+		s.State.Flavors[i].Host = &constraint.Host{Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}
+	}
+	p := service("p", 1)
+	var err error
+	if p.Demands, err = constraint.NewCompiler(nil).Compile(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"supercargo.dev/interruptible": "false"}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.pending(p)
+	a := s.round()
+	if len(a.Orders) > 0 {
+		t.Errorf("it orders %v", a.Orders)
+	}
+	if u := a.Fleet.Plan.Unplaceable; len(u) != 1 || !strings.Contains(u[0].Reason, "may be interrupted") {
+		t.Errorf("it says %+v", u)
+	}
 }

@@ -57,7 +57,7 @@ func newScene(flavors ...provider.Flavor) *scene {
 
 // fleet adds a fleet. The first one observes.
 func (s *scene) fleet(name string, flavors ...provider.Flavor) *Stock {
-	f := &Stock{Fleet: fleetNamed(name), Class: class.Any, Inventory: &provider.Inventory{Flavors: flavors}, Prices: pricesOf(flavors, &Prices{})}
+	f := &Stock{Fleet: fleetNamed(name), Class: class.Any, Inventory: &provider.Inventory{Flavors: flavors}, Prices: pricesOf(flavors, &Prices{}, 0)}
 	s.all = append(s.all, f)
 	return f
 }

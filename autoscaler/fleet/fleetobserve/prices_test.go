@@ -28,10 +28,10 @@ func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 		{Name: "spot", InstanceType: "m5.large", PricedAs: "m5.large/spot"},
 	}
 	want := map[string]Price{
-		"small": {7, "Annotation", true}, "a": {96_000, "Catalogue", true}, "free": {0, "Catalogue", true}, "b": {}, "gift": {0, "Annotation", true}, "c": {3, "List", true},
-		"d": {50_000, "Catalogue", true}, "spot": {},
+		"small": {7, "Annotation", true, 0}, "a": {96_000, "Catalogue", true, 0}, "free": {0, "Catalogue", true, 0}, "b": {}, "gift": {0, "Annotation", true, 0}, "c": {3, "List", true, 0},
+		"d": {50_000, "Catalogue", true, 0}, "spot": {},
 	}
-	if diff := cmp.Diff(want, pricesOf(flavors, known)); diff != "" {
+	if diff := cmp.Diff(want, pricesOf(flavors, known, 50_000)); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
 	}
 	var names []string
@@ -41,13 +41,32 @@ func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 	if diff := cmp.Diff([]string{"free", "listed", "m5.large", "small"}, names); diff != "" {
 		t.Errorf("instance types (-want +got):\n%s", diff)
 	}
-	if got := pricesOf(flavors, &Prices{})["a"]; got.Known {
+	if got := pricesOf(flavors, &Prices{}, 50_000)["a"]; got.Known {
 		t.Errorf("without a catalogue the price is %+v", got)
 	}
 }
 
+// TestOnlySpotMachinesAreInterrupted: the row of an instance type may also be that of machines on demand.
+func TestOnlySpotMachinesAreInterrupted(t *testing.T) {
+	known := &Prices{}
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m5.large", MicroDollarsPerHour: 96_000, Interruptions: 120_000}}, {Flavor: cluster.Flavor{Name: "small", MicroDollarsPerHour: 50_000}}}, "Catalogue")
+	sold := func(name, instanceType, capacityType string) provider.Flavor {
+		return provider.Flavor{Name: name, InstanceType: instanceType, Labels: map[string]string{"karpenter.sh/capacity-type": capacityType}}
+	}
+	stated := sold("annotated", "m5.large", "spot")
+	stated.HasPrice, stated.MicroDollarsPerHour = true, 30_000
+	got := pricesOf([]provider.Flavor{sold("a", "m5.large", "spot"), sold("b", "m5.large", "on-demand"), sold("c", "small", "spot"), sold("d", "small", "reserved"), stated}, known, 50_000)
+	want := map[string]Price{
+		"a": {96_000, "Catalogue", true, 120_000}, "b": {96_000, "Catalogue", true, 0}, "c": {50_000, "Catalogue", true, 50_000}, "d": {50_000, "Catalogue", true, 0},
+		"annotated": {30_000, "Annotation", true, 120_000},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+}
+
 func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
-	none := map[string]Price{"c": {1, fromAnnotation, true}}
+	none := map[string]Price{"c": {1, fromAnnotation, true, 0}}
 	if text := withoutPrices([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none, &fleetNamed("f").Spec); text != "" {
 		t.Errorf("all that can be bought have prices: %v", text)
 	}

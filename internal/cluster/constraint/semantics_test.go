@@ -31,6 +31,8 @@ func TestAdmitsNamesTheFirstThingInTheWay(t *testing.T) {
 	expression := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
 	}
+	steady := func(p *corev1.Pod) { p.Annotations = map[string]string{"supercargo.dev/interruptible": "false"} }
+	spotHost := &constraint.Host{Name: "n1", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}
 	name := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n2"}}}}
 	tests := []struct {
@@ -46,6 +48,9 @@ func TestAdmitsNamesTheFirstThingInTheWay(t *testing.T) {
 		{"a toleration of another effect", []func(*corev1.Pod){tolerates(corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})},
 			host, "untolerated taint gpu=true:NoSchedule"},
 		{"all taints tolerated", []func(*corev1.Pod){tolerant}, host, ""},
+		{"a spot machine", nil, spotHost, ""},
+		{"a spot machine, and the pod may not be interrupted", []func(*corev1.Pod){steady}, spotHost, "it may be interrupted, and the pod has annotation supercargo.dev/interruptible: \"false\""},
+		{"a machine on demand, and the pod may not be interrupted", []func(*corev1.Pod){steady}, in("a", "n1"), ""},
 		{"a cordoned host", nil, &constraint.Host{Name: "n1", Unschedulable: true}, "unschedulable"},
 		{"a cordoned host, tolerated", []func(*corev1.Pod){tolerant}, &constraint.Host{Name: "n1", Unschedulable: true}, ""},
 		{"another node's name", []func(*corev1.Pod){func(p *corev1.Pod) { p.Spec.NodeName = "n2" }}, in("a", "n1"), "node name n2"},
@@ -516,5 +521,20 @@ func TestATerminatingPodCountsForAllButTopologySpread(t *testing.T) {
 		if got := tracker.Check(apart, a); got != "" {
 			t.Errorf("counters made early %v: after it has left, anti-affinity is refused by %q", early, got)
 		}
+	}
+}
+
+// TestPodsThatMayNotBeInterruptedAreOfTheirOwnKind: pods that were compiled before are looked up by all that is written in them.
+func TestPodsThatMayNotBeInterruptedAreOfTheirOwnKind(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	of := func(annotations map[string]string) *constraint.Pod {
+		return mustCompile(t, c, pod("web", func(p *corev1.Pod) { p.Annotations = annotations }))
+	}
+	any, steady := of(nil), of(map[string]string{"supercargo.dev/interruptible": "false"})
+	if any.Key() == steady.Key() || any.StaticKey() == steady.StaticKey() {
+		t.Error("a pod that may not be interrupted has the constraints of one that may")
+	}
+	if of(map[string]string{"supercargo.dev/interruptible": "true"}) != any {
+		t.Error("a pod that says that it may be interrupted differs from one that says nothing")
 	}
 }

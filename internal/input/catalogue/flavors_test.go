@@ -12,16 +12,16 @@ import (
 )
 
 func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
-	const input = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full,kind\n" +
-		"m7i.large,1.93,6.5,0.1008,amd64,m7i,29,4.4,20,\n" +
-		"t3.nano,2,0.5,0.0052,,,,,,Burstable\n" +
-		"g5.xlarge,4,16,1.006,,,,,,Accelerated\n" +
-		"free,250m,0.0000000019,0,,,,,,\n"
+	const input = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full,kind,interruptions_per_hour\n" +
+		"m7i.large,1.93,6.5,0.1008,amd64,m7i,29,4.4,20,,\n" +
+		"t3.nano,2,0.5,0.0052,,,,,,Burstable,0.05\n" +
+		"g5.xlarge,4,16,1.006,,,,,,Accelerated,1\n" +
+		"free,250m,0.0000000019,0,,,,,,,\n"
 	want := []Flavor{
 		{Flavor: cluster.Flavor{Name: "free", Size: packing.Size{MilliCPU: 250, MemoryBytes: 2}}},
-		{Flavor: cluster.Flavor{Name: "g5.xlarge", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 << 30}, MicroDollarsPerHour: 1_006_000}, Kind: KindAccelerated},
+		{Flavor: cluster.Flavor{Name: "g5.xlarge", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 << 30}, MicroDollarsPerHour: 1_006_000, Interruptions: 1_000_000}, Kind: KindAccelerated},
 		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 13 << 29}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}, MachineType: "m7i", MilliwattsIdle: 4400, MilliwattsFull: 20_000},
-		{Flavor: cluster.Flavor{Name: "t3.nano", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 1 << 29}, MicroDollarsPerHour: 5_200}, Kind: KindBurstable},
+		{Flavor: cluster.Flavor{Name: "t3.nano", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 1 << 29}, MicroDollarsPerHour: 5_200, Interruptions: 50_000}, Kind: KindBurstable},
 	}
 	got, err := ReadFlavors("f.csv", strings.NewReader(input))
 	if err != nil {
@@ -34,6 +34,7 @@ func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
 
 func TestReadFlavorsRefusesBadInput(t *testing.T) {
 	const wide = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\n"
+	const risky = "name,cpu,memory_gib,price_per_hour,interruptions_per_hour\n"
 	tests := []struct{ name, input, want string }{
 		{"nothing at all", "", "f.csv: is empty"},
 		{"a header without rows", flavorHeader, "f.csv: has a header but no rows"},
@@ -51,6 +52,10 @@ func TestReadFlavorsRefusesBadInput(t *testing.T) {
 		{"a price that is no number", flavorHeader + "a,1,1,NaN\n", `f.csv:2: price_per_hour: "NaN" is not`},
 		{"a price finer than micro-dollars", flavorHeader + "a,1,1,0.0000001\n", "must be a multiple of 1/1000000"},
 		{"a price beyond reason", flavorHeader + "a,1,1,1000001\n", "f.csv:2: price_per_hour: \"1000001\" is too large"},
+		{"no interruptions of a machine that is interrupted", risky + "a,1,1,1,0\n", `f.csv:2: interruptions_per_hour: "0" must be more than 0`},
+		{"interruptions in percent", risky + "a,1,1,1,200\n", `f.csv:2: interruptions_per_hour: "200" is too large`},
+		{"interruptions that are no number", risky + "a,1,1,1,often\n", `f.csv:2: interruptions_per_hour: "often" is not`},
+		{"interruptions finer than a millionth", risky + "a,1,1,1,0.0000001\n", `f.csv:2: interruptions_per_hour: "0.0000001" must be a multiple of`},
 		{"no pods", wide + "a,1,1,1,,,0,,\n", `f.csv:2: max_pods: "0" must be more than 0`},
 		{"half a pod", wide + "a,1,1,1,,,1.5,,\n", `f.csv:2: max_pods: "1.5" must be a whole number`},
 		{"a bad machine type", wide + "a,1,1,1,,-x,,,\n", `f.csv:2: machine_type: "-x" is not a valid label value`},

@@ -44,6 +44,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 
 // refusals returns invalid fields of every kind.
 func refusals() []refusal {
+	const steady = "must be more than 0: a machine that is never interrupted is not a spot machine"
 	long := strings.Repeat("a", longName)
 	all := []refusal{
 		{"clusterAPI", "clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale", nil,
@@ -71,6 +72,10 @@ func refusals() []refusal {
 		{"clusterAPI.names", "[] maxLength", []any{long}, "may not be more than 253"},
 		{"clusterAPI.selector", "matchExpressions[] required", map[string]any{"matchExpressions": []any{map[string]any{"key": "a"}}}, "operator: Required value"},
 
+		{"pricing.interruptionsPerHour", steady, "0.0", steady},
+		{"pricing.interruptionsPerHour", "pattern", "200", "should match"},
+		{"pricing.interruptionsPerHour", "pattern", "1.01", "should match"},
+		{"pricing.interruptionsPerHour", "maxLength", "0.0500000", "may not be more than 8"},
 		{"pricing.catalogue", "required", map[string]any{"namespace": "a"}, "spec.pricing.catalogue.name: Required value"},
 		{"pricing.catalogue", "required", map[string]any{"name": "a"}, "spec.pricing.catalogue.namespace: Required value"},
 		{"pricing.catalogue", "namespace minLength", catalogue("", "a", "a"), "at least 1 chars long"},
@@ -539,7 +544,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 		"class": "Any", "mode": "Act", "provider": "ClusterAPI", "deletionPolicy": "Keep",
 		"clusterAPI": map[string]any{"namespace": "default", "names": []any{"small"}},
 		"pricing": map[string]any{
-			"billingPeriod": "1m", "catalogue": map[string]any{"namespace": "default", "name": "prices", "key": "flavors.csv"},
+			"billingPeriod": "1m", "interruptionsPerHour": "0.05", "catalogue": map[string]any{"namespace": "default", "name": "prices", "key": "flavors.csv"},
 		},
 		"scaling": map[string]any{
 			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m", "maxWait": "0s",
