@@ -20,8 +20,7 @@ import (
 )
 
 // Flavor is one kind of machine in a price list. Of [cluster.Flavor], it has Name, Size, Arch, MaxPods, price and
-// interruptions. Arch
-// is empty and MaxPods nil if the list does not state them.
+// interruptions. Arch is empty and MaxPods nil if the list does not state them.
 type Flavor struct {
 	cluster.Flavor
 	// MachineType groups flavors of equal speed and power; empty if not stated.
@@ -74,8 +73,8 @@ var flavorFormat = table.Format{
 // fault up to [table.MaxErrors].
 //
 // cpu is in cores with up to three decimals, or in milli-CPU with the suffix m ("1930m"). memory_gib may have decimals
-// and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed. interruptions_per_hour is more than 0
-// and at most 1, with up to six decimals, or empty for machines that are not interrupted. Watts must be
+// and is rounded down to a byte. price_per_hour is in dollars with up to six decimals; zero is allowed.
+// interruptions_per_hour is more than 0 and at most 1, with up to six decimals, or empty. Watts must be
 // given as a pair with up to three decimals, idle no more than full.
 // extended_resources are separated by semicolons, such as "nvidia.com/gpu=2;hugepages-2Mi=1Gi"; ephemeral_storage_gib is read
 // like memory_gib.
