@@ -91,13 +91,13 @@ func (r Request) cheapest() Result {
 //
 // Cost: that of [Supercargo].
 func Larger(r Request, overhead int64) Plan {
-	dearer := r
-	dearer.Flavors = slices.Clone(r.Flavors)
-	for i := range dearer.Flavors {
-		price := &dearer.Flavors[i].MicroDollarsPerHour
+	raised := r
+	raised.Flavors = slices.Clone(r.Flavors)
+	for i := range raised.Flavors {
+		price := &raised.Flavors[i].MicroDollarsPerHour
 		*price += min(overhead, math.MaxInt64-*price)
 	}
-	plan := Supercargo(dearer).Plan
+	plan := Supercargo(raised).Plan
 	r.restorePrices(&plan)
 	return plan
 }

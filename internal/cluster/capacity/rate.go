@@ -40,7 +40,7 @@ func Repeated(interruptions int64, runtime time.Duration) int64 {
 	return min(sum, mostWaste)
 }
 
-// Paused returns how much longer a pod takes that stands still for a time at each interruption, in millionths of its runtime.
+// Paused returns how much longer a pod takes that waits for the given time at each interruption, in millionths of its runtime.
 func Paused(interruptions int64, pause time.Duration) int64 {
 	if interruptions <= 0 || pause <= 0 {
 		return 0
