@@ -29,7 +29,7 @@ var floors = []floor{
 			"the model of a machine knows none of them"},
 	{"internal", [][]string{{"drain"}, {"world"}, {"surroundings"}, {"movable", "platform"}, {"input"}, {"cluster"}, {"budget", "jobs", "packing", "runtimes", "sizing"}, {"heap", "text"}},
 		"observing a cluster needs to know what a pod may do; that needs what a cluster is; that needs only numbers"},
-	{"lab", [][]string{{"."}, {"demo", "comparison"}, {"playground", "policy", "replay", "replicas", "rightsize", "workers"}, {"baseline", "definition", "compressed", "report"}, {"sim"}, {"scenario", "bound", "outcome", "fit"}},
+	{"lab", [][]string{{"."}, {"demo", "comparison"}, {"playground", "policy", "replay", "replicas", "rightsize", "workers"}, {"baseline", "definition", "compressed", "gpushare", "report"}, {"sim"}, {"scenario", "bound", "outcome", "fit"}},
 		"demonstrations compare policies; policies run in the simulator; the simulator reads scenarios and writes outcomes"},
 	{"plugins", [][]string{{"."}, {"bestfit", "checkpointstaging", "energyperformance", "nodeclass", "packingsort", "timebin"}, {"internal", "learning", "narrowing"}},
 		"the registry knows each plugin; plugins are independent, since profiles enable them one by one"},

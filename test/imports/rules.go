@@ -68,6 +68,7 @@ var pure = []string{
 	"internal/text/plural",
 	"lab/bound",
 	"lab/fit",
+	"lab/gpushare",
 	"lab/outcome",
 	"lab/replicas/baseline",
 	"lab/replicas/catalogue",

@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/test/measure/autoscalers"
 	"supercargo.dev/supercargo/test/measure/disruption"
 	"supercargo.dev/supercargo/test/measure/dump"
+	"supercargo.dev/supercargo/test/measure/gpushare"
 	"supercargo.dev/supercargo/test/measure/plan"
 	"supercargo.dev/supercargo/test/measure/replicas"
 	"supercargo.dev/supercargo/test/measure/round"
@@ -27,7 +28,7 @@ func main() {
 	klog.SetLogger(logr.Discard())
 	root := &cobra.Command{Use: "measure", Short: "Measure programs and policies", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(simulateCommand(), probeCommand(), sensitivityCommand(), consolidationCommand(),
-		autoscalers.Command(), disruption.Command(), dump.Command(), plan.Command(), replicas.Command(), round.Command(), scheduler.Command())
+		autoscalers.Command(), disruption.Command(), dump.Command(), gpushare.Command(), plan.Command(), replicas.Command(), round.Command(), scheduler.Command())
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
