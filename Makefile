@@ -429,6 +429,11 @@ PLAN_ROUNDS ?= 3
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
 	$(measure) plan --supercargo $(BIN)/supercargo --karpenter $(BIN)/karpenter-peer --rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
 
+GPUSHARE_FLAGS ?=
+
+bench-gpushare: ## Fill the GPU cluster of the openb trace by each policy, and print what is allocated and what is unusable as a table.
+	$(measure) gpushare $(GPUSHARE_FLAGS)
+
 DISRUPTION_FLAGS ?=
 
 bench-disruption: $(BIN)/karpenter-peer | $(DIST) ## Compare the consolidation of a NodeFleet with Karpenter's disruption on 300, 1,000 and 5,000 half-empty nodes (DISRUPTION_FLAGS=--help); a table, and JSON in dist/disruption.json.

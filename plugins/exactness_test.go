@@ -96,6 +96,10 @@ func (w *twins) randomNode(name string) *corev1.Node {
 	if r.IntN(6) == 0 {
 		n.Status.Images = []corev1.ContainerImage{{Names: []string{"pause:latest"}, SizeBytes: 900 << 20}}
 	}
+	if r.IntN(4) == 0 && n.Status.Allocatable != nil {
+		n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
+		n.Status.Allocatable["nvidia.com/gpu"] = *resource.NewQuantity(2, resource.DecimalSI)
+	}
 	if n.Labels != nil {
 		n.Labels["zone"] = fmt.Sprint(r.IntN(3))
 	}
@@ -141,6 +145,8 @@ func (w *twins) randomPod() *corev1.Pod {
 		p.Annotations["supercargo.dev/runtime"] = "soon"
 	case 7:
 		p.Labels["supercargo.dev/class"] = "bacth"
+	case 13:
+		p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = *resource.NewQuantity(int64(1+r.IntN(2)), resource.DecimalSI)
 	case 9:
 		p.Labels["supercargo.dev/migration"] = "5f6c" // of an unknown migration
 	case 8:

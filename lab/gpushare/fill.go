@@ -37,7 +37,7 @@ type node struct {
 // cluster is what a policy sees.
 type cluster struct {
 	nodes []node
-	// all is the mix of the whole list, which only policies that are told the future know.
+	// all is the mix of the whole list, by the number of pods, which only policies that are told the future know.
 	all gpus.Mix
 	// running are the pods that run, by what they request.
 	running map[gpus.Request]int64
@@ -84,7 +84,7 @@ func newCluster(nodes []Node, pods []gpus.Request) *cluster {
 		kinds[r]++
 	}
 	for r, n := range kinds {
-		c.all = append(c.all, gpus.Kind{Request: r, Pods: n})
+		c.all = append(c.all, gpus.Kind{Request: r, Weight: n})
 	}
 	return c
 }

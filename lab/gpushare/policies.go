@@ -204,7 +204,9 @@ func grown(m gpus.Mix, n *node, r gpus.Request, device int) float64 {
 
 // blind is the fit of a service by memory and CPU, which the plugins had for all pods.
 func blind(*rand.Rand) chooser {
-	return func(c *cluster, _ gpus.Request, fits []int) choice { return first(c, fits, packing.FitScores(rooms(c, fits))) }
+	return func(c *cluster, _ gpus.Request, fits []int) choice {
+		return first(c, fits, packing.FitScores(rooms(c, fits)))
+	}
 }
 
 // ours is the score of the plugins. It knows the pods that run, and assumes on which devices they are.

@@ -26,8 +26,9 @@ type mirror struct {
 	generations []int64
 	nodes       []mirrored
 	byName      map[string]int
-	views       map[class.Class]*packing.Index
+	views       map[viewKey]*packing.Index
 	barriers    barriers
+	gpus        gpuNodes
 	variety     variety
 	now         time.Time
 }
@@ -44,6 +45,14 @@ type mirrored struct {
 	usable bool
 	// known is false for a node that reports no capacity.
 	known bool
+	// gpus is nil for a node without GPUs.
+	gpus *gpuNode
+}
+
+// viewKey says which nodes are in a view: those that accept pods of the class, with or without GPUs.
+type viewKey struct {
+	class class.Class
+	gpus  bool
 }
 
 // anyClass is the view with nodes of every class.
@@ -103,6 +112,7 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 		if _, ok := byName[name]; !ok {
 			m.barriers.remove(m.nodes[m.byName[name]].barrier)
 			m.variety.change(m.nodes[m.byName[name]].object, nil)
+			m.gpus.change(m.nodes[m.byName[name]].gpus, -1)
 			for _, view := range m.views {
 				view.Remove(name)
 			}
@@ -116,10 +126,12 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 func (m *mirror) refresh(i int) {
 	m.barriers.remove(m.nodes[i].barrier)
 	m.variety.change(m.nodes[i].object, m.infos[i].Node())
+	m.gpus.change(m.nodes[i].gpus, -1)
 	m.nodes[i] = m.read(m.infos[i])
+	m.gpus.change(m.nodes[i].gpus, 1)
 	m.generations[i] = m.infos[i].Generation
-	for c, view := range m.views {
-		file(view, c, m.nodes[i])
+	for key, view := range m.views {
+		file(view, key, m.nodes[i])
 	}
 }
 
@@ -139,6 +151,7 @@ func (m *mirror) read(info *framework.NodeInfo) mirrored {
 		class:       c,
 		barrier:     barrier,
 		known:       known,
+		gpus:        gpuNodeOf(info),
 		usable:      known && barrier == "" && len(info.Pods) < info.Allocatable.AllowedPodNumber,
 	}
 }
@@ -158,26 +171,26 @@ func (m *mirror) lastFinish(info *framework.NodeInfo) time.Time {
 	return last
 }
 
-// view returns the index of the usable nodes that accept pods of the class, or of all usable nodes for anyClass. It
+// view returns the index of the usable nodes with or without GPUs that accept pods of the class, or all pods for anyClass. It
 // creates the index at the first call.
-func (m *mirror) view(c class.Class) *packing.Index {
-	view, ok := m.views[c]
+func (m *mirror) view(key viewKey) *packing.Index {
+	view, ok := m.views[key]
 	if !ok {
 		view = packing.NewIndex(m.cycle, m.now)
 		for i := range m.nodes {
-			file(view, c, m.nodes[i])
+			file(view, key, m.nodes[i])
 		}
 		if m.views == nil {
-			m.views = map[class.Class]*packing.Index{}
+			m.views = map[viewKey]*packing.Index{}
 		}
-		m.views[c] = view
+		m.views[key] = view
 	}
 	return view
 }
 
-// file adds a node to the view of class c, or removes it.
-func file(view *packing.Index, c class.Class, n mirrored) {
-	if n.usable && (c == anyClass || n.class.Takes(c)) {
+// file adds a node to a view, or removes it.
+func file(view *packing.Index, key viewKey, n mirrored) {
+	if n.usable && (key.class == anyClass || n.class.Takes(key.class)) && key.gpus == (n.gpus != nil) {
 		view.Put(n.IndexedNode)
 	} else {
 		view.Remove(n.Name)

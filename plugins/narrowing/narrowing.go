@@ -178,27 +178,32 @@ func (n *Narrower) extended(pod *corev1.Pod) bool {
 	return false
 }
 
-// viewFor returns the index of the nodes that may fit the pod.
-func (n *Narrower) viewFor(r Request) *packing.Index {
+// viewFor returns the index of the nodes with or without GPUs that may fit the pod.
+func (n *Narrower) viewFor(r Request, gpus bool) *packing.Index {
 	if n.profile.classes && !class.EveryNode(r.Pod) {
-		return n.mirror.view(r.Class)
+		return n.mirror.view(viewKey{r.Class, gpus})
 	}
-	return n.mirror.view(anyClass)
+	return n.mirror.view(viewKey{anyClass, gpus})
 }
 
-// search returns the tightest node that fits the pod.
+// search returns the tightest node that fits the pod: of those without GPUs, or else of those with GPUs.
 func (n *Narrower) search(ctx context.Context, state fwk.CycleState, r Request, size packing.Size) (node, result string) {
 	proof, tried := n.prove(state, r.Pod), 0
-	for candidate := range n.viewFor(r).Fitting(admits(size), r.Runtime) {
-		if tried++; tried > maxTried {
-			return "", resultCluster
+	for _, gpus := range []bool{false, true} {
+		if gpus && n.mirror.gpus.nodes == 0 {
+			break
 		}
-		fits, known := proof.takes(ctx, candidate)
-		if !known {
-			return "", resultCluster
-		}
-		if fits {
-			return candidate.Name, resultNarrowed
+		for candidate := range n.viewFor(r, gpus).Fitting(admits(size), r.Runtime) {
+			if tried++; tried > maxTried {
+				return "", resultCluster
+			}
+			fits, known := proof.takes(ctx, candidate)
+			if !known {
+				return "", resultCluster
+			}
+			if fits {
+				return candidate.Name, resultNarrowed
+			}
 		}
 	}
 	return "", resultNoFit

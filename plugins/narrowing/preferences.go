@@ -130,7 +130,7 @@ func (n *Narrower) contested(ctx context.Context, state fwk.CycleState, r Reques
 	p := &n.profile.preferences
 	compare := p.taints && n.mirror.variety.tainted > 0 || p.images && n.mirror.variety.some(r.Pod, len(n.mirror.nodes))
 	tied := n.tied[:0]
-	for name := range n.viewFor(r).Tied(node) {
+	for name := range n.viewFor(r, n.mirror.gpuNode(node) != nil).Tied(node) {
 		if tied = append(tied, n.mirror.infos[n.mirror.byName[name]]); len(tied) == 2 && !compare {
 			break
 		}

@@ -42,7 +42,7 @@ func (n *Narrower) Score(pod *corev1.Pod, infos []fwk.NodeInfo, rank func([]pack
 		}
 	}
 	var best []fwk.NodeInfo
-	for i, score := range rank(ranked) {
+	for i, score := range n.ranked(pod, ranked, rank) {
 		name := ranked[i].Name
 		scores.byNode[name] = score
 		if score != packing.BestScore {

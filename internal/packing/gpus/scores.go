@@ -50,10 +50,10 @@ func Scores(nodes []packing.Node, rooms []Node, r Request, m Mix, rank Ranker) [
 func (m Mix) with(r Request) Mix {
 	at := slices.IndexFunc(m, func(k Kind) bool { return k.Request == r })
 	if at < 0 {
-		return append(slices.Clip(m), Kind{Request: r, Pods: 1})
+		return append(slices.Clip(m), Kind{Request: r, Weight: r.Milli})
 	}
 	m = slices.Clone(m)
-	m[at].Pods++
+	m[at].Weight += r.Milli
 	return m
 }
 
@@ -81,7 +81,7 @@ func Spare(nodes []packing.Node, has func(at int) bool, rank Ranker) []int64 {
 		next[s]++
 		switch {
 		case s == 1:
-			score /= 2 // 50 at most
+			score = score * (packing.BestScore/2 - 1) / packing.BestScore
 		case score != packing.BestScore:
 			score = packing.BestScore/2 + score/2
 		}
