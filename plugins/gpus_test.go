@@ -115,32 +115,54 @@ func TestPodsWithGPUsGoWhereLeastBecomesUnusable(t *testing.T) {
 func TestUnknownDevicesAreRankedByFit(t *testing.T) {
 	const memory corev1.ResourceName = "aliyun.com/gpu-mem"
 	s := gpuCluster(t, scheduling.StrictConfiguration, []*corev1.Node{
-		fixtures.Node("loose", 8000, 16<<30, having(memory, 160)), fixtures.Node("tight", 4000, 4<<30, having(memory, 160)),
+		fixtures.Node("loose", 8000, 16<<30, having(memory, 200)), fixtures.Node("tight", 4000, 4<<30, having(memory, 160)),
 	}, nil)
-	if got := s.Attempt(fixtures.Pod("p", 1000, 1<<30, requesting(memory, 20))); got.Node != "tight" {
+	if got := s.Attempt(fixtures.Pod("p", 1000, 1<<30, requesting(memory, 100))); got.Node != "tight" {
 		t.Errorf("the pod goes to %q (%v), want the tightest node", got.Node, got.Err)
 	}
 }
 
-// TestGPUsOfRemovedPodsAndNodesAreForgotten has no pod with GPUs left but the one to place: the tightest node takes it. If removed
-// pods and nodes still counted, the whole GPUs would be kept for them.
+// TestGPUsOfRemovedPodsAndNodesAreForgotten has a pod with a whole GPU, for the like of which whole GPUs are kept, until the pod or
+// its node is gone.
 func TestGPUsOfRemovedPodsAndNodesAreForgotten(t *testing.T) {
-	whole := fixtures.Pod("whole", 500, 1<<28, requesting(milliGPU, 1000))
-	on := fixtures.Node("z", 1000, 1<<30, having(milliGPU, 2000))
-	s := gpuCluster(t, scheduling.StrictConfiguration, []*corev1.Node{
-		on, fixtures.Node("tight", 4000, 4<<30, having(milliGPU, 1000)), fixtures.Node("loose", 8000, 8<<30, having(milliGPU, 2000)),
-	}, map[string][]*corev1.Pod{"z": {whole}, "loose": {fixtures.Pod("half", 500, 1<<28, requesting(milliGPU, 500))}})
-	share := fixtures.Pod("share", 2000, 1<<28, requesting(milliGPU, 500))
-	if got := s.Attempt(share); got.Node != "loose" {
-		t.Fatalf("half a GPU goes to %q (%v), want the half that is free", got.Node, got.Err)
+	for _, remove := range []string{"pod", "node"} {
+		whole := fixtures.Pod("whole", 500, 1<<28, requesting(milliGPU, 1000))
+		on := fixtures.Node("z", 1000, 1<<30, having(milliGPU, 2000))
+		s := gpuCluster(t, scheduling.StrictConfiguration, []*corev1.Node{
+			on, fixtures.Node("tight", 4000, 4<<30, having(milliGPU, 1000)), fixtures.Node("loose", 8000, 8<<30, having(milliGPU, 2000)),
+		}, map[string][]*corev1.Pod{"z": {whole}, "loose": {fixtures.Pod("half", 500, 1<<28, requesting(milliGPU, 500))}})
+		share := fixtures.Pod("share", 2000, 1<<28, requesting(milliGPU, 500))
+		if got := s.Attempt(share); got.Node != "loose" {
+			t.Fatalf("half a GPU goes to %q (%v), want the half that is free", got.Node, got.Err)
+		}
+		err := s.RemovePod(whole)
+		if remove == "node" {
+			if err := s.AddPod(whole); err != nil {
+				t.Fatal(err)
+			}
+			err = s.RemoveNode(on)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Attempt(share); got.Node != "tight" {
+			t.Errorf("after the %s with a whole GPU is gone, half a GPU goes to %q (%v), want the tightest node", remove, got.Node, got.Err)
+		}
 	}
-	if err := s.RemovePod(whole); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.RemoveNode(on); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Attempt(share); got.Node != "tight" {
-		t.Errorf("half a GPU goes to %q (%v), want the tightest node: only pods with half a GPU are left", got.Node, got.Err)
+}
+
+// TestPreferencesChooseAmongNodesWithGPUs has two equal nodes for a pod that fits no node without GPUs.
+func TestPreferencesChooseAmongNodesWithGPUs(t *testing.T) {
+	for name, configuration := range configurations() {
+		s := gpuCluster(t, configuration, []*corev1.Node{
+			fixtures.Node("first", 4000, 4<<30, having("nvidia.com/gpu", 2)), fixtures.Node("second", 4000, 4<<30, having("nvidia.com/gpu", 2)),
+		}, nil)
+		pod := fixtures.Pod("service", 1000, 1<<30)
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"second"}}}}}}}}
+		if got := s.Attempt(pod); got.Node != "second" {
+			t.Errorf("%s: the pod goes to %q (%v), want the node that it prefers", name, got.Node, got.Err)
+		}
 	}
 }
