@@ -20,8 +20,8 @@ type Kind struct {
 type Mix []Kind
 
 // MixOf returns the mix of pods, by the number of pods with each request. A request counts by the GPUs that all its pods request
-// together, not by their number as in the paper: few pods with eight GPUs matter as much as many with a share of one, and where
-// they find no room, as much is lost. The mix has the requests that count most, 32 at most; of equals the greater. Cost:
+// together, not by their number as in the paper: few pods with eight GPUs matter as much as many with a share of one, because as much
+// is lost if they do not fit. The mix has the requests that count most, 32 at most; of equals the greater. Cost:
 // O(n·log n).
 func MixOf(pods map[Request]int64) Mix {
 	m := make(Mix, 0, len(pods))
@@ -65,7 +65,7 @@ func (m Mix) unusable(n *Node) (sum int64) {
 		return 0
 	}
 	for i := range m {
-		sum += m[i].Weight * m[i].Request.unusable(n, free)
+		sum += m[i].Weight * m[i].unusable(n, free)
 	}
 	return sum
 }
