@@ -501,7 +501,7 @@ const (
 	// MigrationReasonRuntimeClassUnsupported means that the pod has a RuntimeClass.
 	// +condition=Eligible=False
 	MigrationReasonRuntimeClassUnsupported = "RuntimeClassUnsupported"
-	// MigrationReasonEmptyDirUnsupported means that the pod has an emptyDir.
+	// MigrationReasonEmptyDirUnsupported means that the pod has an emptyDir whose contents cannot be copied.
 	// +condition=Eligible=False
 	MigrationReasonEmptyDirUnsupported = "EmptyDirUnsupported"
 	// MigrationReasonVolumeUnsupported means that the pod has a volume that is bound to its node, or missing.
@@ -692,9 +692,6 @@ const (
 	// MigrationReasonFileLocksHeld means that the container has locked a file of a volume.
 	// +condition=Eligible=False,Finished=False
 	MigrationReasonFileLocksHeld = "FileLocksHeld"
-	// MigrationReasonSharedMemoryInUse means that the container has files in /dev/shm.
-	// +condition=Eligible=False,Finished=False
-	MigrationReasonSharedMemoryInUse = "SharedMemoryInUse"
 	// MigrationReasonTooLarge means that the checkpoint is larger than allowed.
 	// +condition=Eligible=False,Finished=False
 	MigrationReasonTooLarge = "TooLarge"

@@ -24,11 +24,14 @@ func TestTheSourceRefusesAContainerWhileItRuns(t *testing.T) {
 		limits       func(*Config)
 		change       func(*corev1.Pod, *v1alpha1.Migration)
 		inspect      error
+		volumes      int64
 		reason, part string
 	}{
 		"that has ended": {change: func(p *corev1.Pod, _ *v1alpha1.Migration) { p.Status.Phase = corev1.PodSucceeded }, reason: "NotRunning", part: "is not running"},
 		"that is too large": {limits: func(c *Config) { c.Limits.ImageBytes = memory - 1 }, reason: "TooLarge",
 			part: "uses 1000 bytes of memory, more than the maximum of 999"},
+		"with too much in its volumes": {limits: func(c *Config) { c.Limits.ImageBytes = memory + 9 }, volumes: 10, reason: "TooLarge",
+			part: "in /dev/shm than the 9 bytes that a checkpoint may have besides its memory"},
 		"that the work folder has no room for": {
 			limits: func(c *Config) { c.Limits.ImageBytes = 1 << 62 },
 			change: func(p *corev1.Pod, m *v1alpha1.Migration) {
@@ -46,6 +49,7 @@ func TestTheSourceRefusesAContainerWhileItRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, tc.limits)
 			m := c.move(t, tc.change)
+			c.from.backend.volumes = tc.volumes
 			if tc.inspect != nil {
 				c.from.backend.fails("Inspect", tc.inspect)
 			}

@@ -68,6 +68,7 @@ type scripted struct {
 	// interrupted are the Migrations whose dumps were interrupted, in order.
 	interrupted []string
 	first       map[string]func(context.Context) error // called first, by method
+	volumes     int64                                  // bytes in the volumes of each container
 }
 
 func (b *scripted) call(ctx context.Context, method string) error {
@@ -115,7 +116,9 @@ func (b *scripted) Inspect(ctx context.Context, c checkpoint.Container) (checkpo
 	if err := b.call(ctx, "Inspect"); err != nil {
 		return checkpoint.Facts{}, err
 	}
-	return b.Backend.Inspect(ctx, c)
+	facts, err := b.Backend.Inspect(ctx, c)
+	facts.VolumeBytes = b.volumes
+	return facts, err
 }
 
 func (b *scripted) Freeze(ctx context.Context, c checkpoint.Container) error {

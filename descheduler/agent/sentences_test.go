@@ -80,6 +80,14 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	by := func(name v1alpha1.MigrationBackend) func(*corev1.Pod, *v1alpha1.Migration) {
 		return func(_ *corev1.Pod, m *v1alpha1.Migration) { m.Status.Plan.Backend = name }
 	}
+	// Ten bytes in volumes, and a maximum with room for that many besides the memory.
+	crowded := func(room int64) string {
+		c := newCluster(t, func(c *Config) { c.Limits.ImageBytes = memory + room })
+		c.from.backend.volumes = 10
+		m := c.move(t, nil)
+		m.carryOut(v1alpha1.OrderPrepare)
+		return m.migration().Status.Source.Message
+	}
 	dumping := func(fails error) func(*cluster, *moving) {
 		return func(_ *cluster, m *moving) { m.from.backend.fails("Dump", fails) }
 	}
@@ -118,6 +126,8 @@ func TestEachSentenceOfAnAgentIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T
 	sentences.Check(t, []string{"source.go", "transfer.go", "target.go", "report.go"}, []sentences.Case{
 		{"record the state of %s: %v: free space on the disk of --state-dir", full(errFull), full(context.Canceled)},
 		{"%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents", says(at("from", Limits{ImageBytes: memory - 1}), nil, nil), well},
+		{"%s has more in its emptyDirs and in /dev/shm than the %d bytes that a checkpoint may have besides its memory: raise --max-image-bytes of the node agents, or remove files",
+			crowded(9), crowded(10)},
 		{"%s uses %d bytes of memory, and the work folder of the agent on its node has only %d bytes free that no other migration needs: raise --work-size, or wait until other migrations end",
 			says(endless, backend(v1alpha1.BackendContainerd), nil), says(endless, backend(v1alpha1.BackendSimulated), nil)},
 		{"%s uses %d bytes of memory, and its node has only %d bytes available for its dump: the dump is in memory. Wait until the node has more, or move other pods away first",

@@ -332,6 +332,10 @@ func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry le
 		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "%s uses %d bytes of memory, more than the maximum of %d for a checkpoint: raise --max-image-bytes of the node agents",
 			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
 	}
+	if facts.VolumeBytes > a.Limits.ImageBytes-facts.MemoryBytes {
+		return checkpoint.Fail(v1alpha1.MigrationReasonTooLarge, "%s has more in its emptyDirs and in /dev/shm than the %d bytes that a checkpoint may have besides its memory: raise --max-image-bytes of the node agents, or remove files",
+			entry.Container, a.Limits.ImageBytes-facts.MemoryBytes)
+	}
 	self, err := transport.NewIdentity("source "+entry.Migration, a.Clock.Now().Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
 	if err != nil {
 		return err

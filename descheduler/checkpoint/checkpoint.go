@@ -76,6 +76,9 @@ const (
 type Facts struct {
 	// MemoryBytes is its memory usage.
 	MemoryBytes int64
+	// VolumeBytes is the size of what is in its shared memory and its emptyDirs; more than the maximum for a checkpoint if
+	// it has not been counted to the end.
+	VolumeBytes int64
 	// Requirements are its requirements of the target node.
 	Requirements capability.Requirements
 }
@@ -100,7 +103,8 @@ type Source interface {
 	// Interrupt ends a Dump into the folder that still runs, perhaps since before a restart of the
 	// agent. It returns when it has ended. Thaw and Kill may not have an effect before.
 	Interrupt(ctx context.Context, c Container, dir string) error
-	// Archive writes the dump in the folder as a tar. It does not need the container.
+	// Archive writes the dump in the folder as a tar. The container must still be frozen if it has files in shared memory
+	// or in emptyDirs, which are read from there.
 	Archive(ctx context.Context, c Container, dir string, w io.Writer) error
 	// Forget removes what Dump made outside the folder.
 	Forget(ctx context.Context, c Container, dir string) error

@@ -58,7 +58,6 @@ var lasting = map[string]bool{
 	v1alpha1.MigrationReasonAddressUnsupported: true,
 	v1alpha1.MigrationReasonVolumeFilesOpen:    false,
 	v1alpha1.MigrationReasonFileLocksHeld:      false,
-	v1alpha1.MigrationReasonSharedMemoryInUse:  false,
 }
 
 // Lasts reports whether the pod can never be moved if it is refused for that reason. An unknown reason, such as that of

@@ -58,6 +58,14 @@ func volume(source corev1.VolumeSource) func(*Input) {
 	}
 }
 
+// emptyDir adds an emptyDir, of which the container mounts a part, or all of it.
+func emptyDir(medium corev1.StorageMedium, part string) func(*Input) {
+	return func(in *Input) {
+		volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}})(in)
+		in.Pod.Spec.Containers[0].VolumeMounts = append(in.Pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "v", MountPath: "/data", SubPath: part})
+	}
+}
+
 func claim(modes ...corev1.PersistentVolumeAccessMode) func(*Input) {
 	return func(in *Input) {
 		volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"}})(in)
@@ -149,7 +157,14 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 		{"the new pod of another Migration", func(in *Input) { in.Pod.Labels = map[string]string{v1alpha1.LabelMigration: "u"} }, "BeingMoved", "has not ended"},
 		{"in a gang", func(in *Input) { fixtures.Gang("train")(in.Pod) }, "GangUnsupported", "gang train"},
 		{"another runtime", func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }, "RuntimeClassUnsupported", "kata"},
-		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDirUnsupported", "emptyDir"},
+		{"an emptyDir", emptyDir(corev1.StorageMediumDefault, ""), "", ""},
+		{"an emptyDir in memory", emptyDir(corev1.StorageMediumMemory, ""), "", ""},
+		{"an emptyDir of huge pages", emptyDir("HugePages-2Mi", ""), "EmptyDirUnsupported", "use medium Memory"},
+		{"a part of an emptyDir", emptyDir(corev1.StorageMediumDefault, "part"), "EmptyDirUnsupported", "mount all of it"},
+		{"a part of an emptyDir by a variable", func(in *Input) {
+			emptyDir(corev1.StorageMediumDefault, "")(in)
+			in.Pod.Spec.Containers[0].VolumeMounts[0].SubPathExpr = "$(POD)"
+		}, "EmptyDirUnsupported", "/data"},
 		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "VolumeUnsupported", "ReadWriteMany"},
 		{"a claim for one node", claim(corev1.ReadWriteOnce), "VolumeNotShared", "claim disk"},
 		{"a claim for one node to write, or many to read", claim(corev1.ReadWriteOnce, corev1.ReadOnlyMany), "VolumeNotShared", "claim disk"},
@@ -207,7 +222,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 func TestAllRefusalsAreFoundAtOnce(t *testing.T) {
 	in := movableInput()
 	in.Pod.Spec.HostNetwork = true
-	volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})(&in)
+	emptyDir("HugePages", "")(&in)
 	v := Check(in)
 	var reasons []string
 	for _, r := range v.Refusals {

@@ -2,6 +2,7 @@ package movable
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,11 +113,25 @@ func (v *Verdict) checkVolumes(in Input) {
 		case source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.Projected != nil, source.NFS != nil:
 			// The target's kubelet creates them again at the same path.
 		case source.EmptyDir != nil:
-			v.refuse(v1alpha1.MigrationReasonEmptyDirUnsupported, "volume %s is an emptyDir, whose contents are not moved: write to the container's own file system, or to a shared volume", volume.Name)
+			v.checkEmptyDir(volume.Name, source.EmptyDir, in)
 		case source.PersistentVolumeClaim != nil:
 			v.checkClaim(volume.Name, source.PersistentVolumeClaim.ClaimName, in)
 		default:
 			v.refuse(v1alpha1.MigrationReasonVolumeUnsupported, "volume %s is of a type whose contents may stay on the node: use a claim that many nodes can mount (ReadWriteMany)", volume.Name)
+		}
+	}
+}
+
+// checkEmptyDir refuses emptyDirs that the agent cannot copy.
+func (v *Verdict) checkEmptyDir(name string, dir *corev1.EmptyDirVolumeSource, in Input) {
+	if strings.HasPrefix(string(dir.Medium), string(corev1.StorageMediumHugePages)) {
+		v.refuse(v1alpha1.MigrationReasonEmptyDirUnsupported, "volume %s is an emptyDir of huge pages, which cannot be moved: use medium Memory", name)
+	}
+	for i := range in.Pod.Spec.Containers {
+		for j := range in.Pod.Spec.Containers[i].VolumeMounts {
+			if m := &in.Pod.Spec.Containers[i].VolumeMounts[j]; m.Name == name && (m.SubPath != "" || m.SubPathExpr != "") {
+				v.refuse(v1alpha1.MigrationReasonEmptyDirUnsupported, "volume %s is an emptyDir of which %s has a part (subPath), whose contents are not moved: mount all of it", name, m.MountPath)
+			}
 		}
 	}
 }
@@ -189,6 +204,9 @@ func (v *Verdict) noteChanges(in Input) {
 			text += "; when it ends, its owner creates a new pod if required"
 		}
 		v.note("%s", text)
+	}
+	if slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.EmptyDir != nil }) {
+		v.note("the files in its emptyDirs are copied while it is frozen")
 	}
 	if len(spec.InitContainers) > 0 {
 		v.note("its init containers are not run again")

@@ -125,6 +125,7 @@ func aboutThePod() []sentences.Case {
 		{"the new pod has restartPolicy Never, since a checkpoint is restored once", told(container(never), container(ruled)), told(container(never))},
 		{"; when it ends, its owner creates a new pod if required", told(policy(corev1.RestartPolicyOnFailure), job()), told(policy(corev1.RestartPolicyOnFailure))},
 		{"its command names no program, since its processes come from the checkpoint", plain, two},
+		{"the files in its emptyDirs are copied while it is frozen", told(emptyDir("", "")), plain},
 		{"its init containers are not run again", told(func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }), plain},
 		{"its postStart hook is not run again", told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}} })),
 			told(container(func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}} }))},
@@ -185,8 +186,8 @@ func aboutVolumesAndProbes() []sentences.Case {
 	strict, tolerant, again := probe(3, corev1.RestartPolicyNever), probe(37, corev1.RestartPolicyNever), probe(37, corev1.RestartPolicyAlways)
 	shared := told(claim(corev1.ReadWriteMany))
 	return []sentences.Case{
-		{"volume %s is an emptyDir, whose contents are not moved: write to the container's own file system, or to a shared volume", told(volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})),
-			told(volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}))},
+		{"volume %s is an emptyDir of huge pages, which cannot be moved: use medium Memory", told(emptyDir("HugePages", "")), told(emptyDir(corev1.StorageMediumMemory, ""))},
+		{"volume %s is an emptyDir of which %s has a part (subPath), whose contents are not moved: mount all of it", told(emptyDir("", "part")), told(emptyDir("", ""))},
 		{"volume %s is of a type whose contents may stay on the node: use a claim that many nodes can mount (ReadWriteMany)", told(volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}})),
 			told(volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}))},
 		{"volume %s uses claim %s, which does not exist", told(claim(), func(in *Input) { in.Claims = nil }), shared},

@@ -6,6 +6,8 @@
 //	status.dump      its CRI status, as JSON
 //	checkpoint/      the images of CRIU
 //	rootfs-diff.tar  the files that it changed relative to its image
+//	volumes.json     where volumes that only its pod has were mounted, if there are any
+//	volumes/N.tar    what the Nth of them contained
 //	container.log    its log so far
 //
 // An entry that has the path of the one before continues that file: a file can be sent while it grows.
@@ -16,6 +18,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +43,11 @@ const (
 	Checkpoint = "checkpoint"
 	RootfsDiff = "rootfs-diff.tar"
 	Log        = "container.log"
+	Volumes    = "volumes.json"
 )
+
+// VolumeFiles returns the name of the part with the files of the Nth volume, from 0.
+func VolumeFiles(n int) string { return "volumes/" + strconv.Itoa(n) + ".tar" }
 
 const (
 	// bufferBytes is the size of the copy buffer.
@@ -128,6 +135,31 @@ func (w *Writer) Via(name string, size int64, write func(io.Writer) error) error
 	}
 	return nil
 }
+
+// Stream adds a file whose size is not known before write has written it.
+func (w *Writer) Stream(name string, write func(io.Writer) error) error {
+	pieces := bufio.NewWriterSize(piecewise{w, name}, pieceBytes)
+	err := write(struct{ io.Writer }{pieces}) // hides ReadFrom, which would not fill the buffer
+	if err == nil {
+		err = pieces.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+// pieceBytes is the size of the pieces of a file whose size is not known.
+const pieceBytes = 1 << 20
+
+// piecewise adds each piece as a continuation of the file.
+type piecewise struct {
+	w    *Writer
+	name string
+}
+
+// Write adds a piece.
+func (p piecewise) Write(piece []byte) (int, error) { return len(piece), p.w.Bytes(p.name, piece) }
 
 // File adds a file of the node.
 func (w *Writer) File(name, file string) error {

@@ -324,3 +324,37 @@ func TestNamesOfFilesWithPages(t *testing.T) {
 		}
 	}
 }
+
+// TestAFileOfUnknownSizeIsAddedInPieces has sizes around that of a piece.
+func TestAFileOfUnknownSizeIsAddedInPieces(t *testing.T) {
+	for _, size := range []int{1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 3 * pieceBytes} {
+		want := bytes.Repeat([]byte("abcde"), size/5+1)[:size]
+		var out bytes.Buffer
+		w := NewWriter(&out)
+		err := errors.Join(w.Bytes(Config, nil), w.Bytes(Spec, nil), w.Bytes(Status, nil), w.Bytes(Checkpoint+"/core.img", nil),
+			w.Stream(VolumeFiles(0), func(w io.Writer) error {
+				for rest := want; len(rest) > 0; rest = rest[min(len(rest), 100_000):] {
+					if _, err := w.Write(rest[:min(len(rest), 100_000)]); err != nil {
+						return err
+					}
+				}
+				return nil
+			}), w.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Extract(&out, root, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := root.ReadFile(VolumeFiles(0)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("of %d bytes %d came (%v)", size, len(got), err)
+		}
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

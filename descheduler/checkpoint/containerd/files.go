@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,11 +27,12 @@ type files struct {
 	Locked string
 }
 
-// filesOf reads what processes use. proc is the /proc folder to use. A missing process has ended, and uses nothing.
-func filesOf(proc string, pids []int) (files, error) {
+// filesOf reads what processes use. proc is the /proc folder to use, and moved has the mount points of volumes whose files
+// are moved, so that locks on them are restored. A missing process has ended, and uses nothing.
+func filesOf(proc string, pids []int, moved map[string]bool) (files, error) {
 	var all files
 	for _, pid := range pids {
-		err := all.read(filepath.Join(proc, strconv.Itoa(pid)))
+		err := all.read(filepath.Join(proc, strconv.Itoa(pid)), moved)
 		if err != nil && !hasEnded(err) {
 			return files{}, fmt.Errorf("process %d: %w", pid, err)
 		}
@@ -45,7 +45,7 @@ func hasEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-func (f *files) read(dir string) error {
+func (f *files) read(dir string, moved map[string]bool) error {
 	for _, link := range []string{"cwd", "exe"} {
 		if err := f.see(filepath.Join(dir, link)); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (f *files) read(dir string) error {
 	if err := f.mapped(dir); err != nil {
 		return err
 	}
-	volumes, err := mountPoints(dir)
+	volumes, err := mountPoints(dir, moved)
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,26 @@ func (f *files) locked(dir, fd string, volumes map[string]string) error {
 }
 
 // mountPoints returns the mount points of a process by the ID of the mount, without those of the container's own files:
-// its root, and what is below /dev.
-func mountPoints(dir string) (map[string]string, error) {
-	text, err := os.Open(filepath.Join(dir, "mountinfo"))
+// its root, what is below /dev, and volumes that are moved.
+func mountPoints(dir string, moved map[string]bool) (map[string]string, error) {
+	all, err := mountsOf(dir)
 	if errors.Is(err, syscall.EINVAL) {
 		return nil, nil // the process has ended, and its parent has not noticed
 	}
+	for id, at := range all {
+		if at == "/" || strings.HasPrefix(at, "/dev/") || moved[at] {
+			delete(all, id)
+		}
+	}
+	return all, err
+}
+
+// escaped are the characters that the kernel writes as numbers in a list of mounts.
+var escaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// mountsOf returns all mount points that a process sees, by the ID of the mount. dir is its folder in /proc.
+func mountsOf(dir string) (map[string]string, error) {
+	text, err := os.Open(filepath.Join(dir, "mountinfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -144,35 +158,9 @@ func mountPoints(dir string) (map[string]string, error) {
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text()) // ID, parent, device, root, mount point, ...
-		if len(fields) > 4 && fields[4] != "/" && !strings.HasPrefix(fields[4], "/dev/") {
-			all[fields[0]] = fields[4]
+		if len(fields) > 4 {
+			all[fields[0]] = escaped.Replace(fields[4])
 		}
 	}
 	return all, lines.Err()
-}
-
-// sharedMemory returns the name of a file in the folder /dev/shm of a container, or "" if there is none. root is the
-// container's root. A link that leads out of it is not followed.
-func sharedMemory(root string) (string, error) {
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = r.Close() }() // nothing was written to the folder itself
-	f, err := r.OpenFile("dev/shm", os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return "", err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(1)
-	if len(names) > 0 {
-		return names[0], nil
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return "", nil
 }

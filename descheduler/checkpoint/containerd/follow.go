@@ -45,7 +45,7 @@ func (c *Client) Follow(ctx context.Context, k checkpoint.Container, dir string,
 	if err != nil {
 		return err
 	}
-	if err := c.archiveRest(ctx, f.archive, dir, n, f.sent); err != nil {
+	if err := c.archiveRest(ctx, k, f.archive, dir, n, f.sent); err != nil {
 		return err
 	}
 	return f.archive.Close()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/descheduler/checkpoint/podvolumes"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/test/kit/sentences"
@@ -133,7 +136,8 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 			}
 			testfile.Write(t, filepath.Join(c.Proc, "42", name), text)
 		}
-		return fmt.Sprint(c.movable(t.Context(), k, 42))
+		_, err := c.movable(t.Context(), k, 42)
+		return fmt.Sprint(err)
 	}
 	connected := func(n int) string {
 		return moved("{}", map[string]string{"net/tcp": socketHeader + strings.Repeat(socket(loopback, loopback, "01", 1), n)})
@@ -151,8 +155,26 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		if err := os.Mkdir(filepath.Join(dir, "root"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(c.movable(t.Context(), k, 42))
+		_, err := c.movable(t.Context(), k, 42)
+		return fmt.Sprint(err)
 	}()
+	// The volume of a pod of the process 42, which is mounted or not.
+	measured := func(destination string) string {
+		c := client(&host{})
+		dir := process(t, c.Proc, 42)
+		if err := os.MkdirAll(filepath.Join(dir, "root", "dev", "shm"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.volumeBytes(k, 42, []podvolumes.Volume{{Destination: destination}}, 1<<30)
+		return fmt.Sprint(err)
+	}
+	sent := func(state task.Status, cgroup string) string {
+		c := client(&host{state: state, cgroup: cgroup})
+		if err := os.MkdirAll(filepath.Join(process(t, c.Proc, 42), "root", "dev", "shm"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(c.archiveVolumes(t.Context(), k, archive.NewWriter(io.Discard), notes{Volumes: []podvolumes.Volume{{Destination: "/dev/shm"}}}))
+	}
 	frozen := func(state task.Status, cgroup string) string {
 		return fmt.Sprint(client(&host{state: state, cgroup: cgroup}).Freeze(t.Context(), k))
 	}
@@ -194,7 +216,7 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		}
 		return fmt.Sprint(client(&host{}).Archive(t.Context(), k, dir, &strings.Builder{}))
 	}
-	sentences.Check(t, []string{"source.go", "target.go", "state.go", "criu.go", "freezer.go"}, []sentences.Case{
+	sentences.Check(t, []string{"source.go", "target.go", "state.go", "criu.go", "freezer.go", "volumes.go"}, []sentences.Case{
 		{"%s is %s: only running containers can be moved", inspected(task.Status_STOPPED), inspected(task.Status_RUNNING)},
 		{"%s has a terminal, which cannot be moved: remove tty from the pod", moved(`{"process":{"terminal":true}}`, nil), none},
 		{"%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem",
@@ -206,13 +228,14 @@ func TestEachSentenceOfContainerdIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testin
 		{"a socket of %s is bound to %s, and the new pod has another address: bind it to all addresses instead", datagrams(socket(ofPod, nobody, "07", 1)), datagrams(one)},
 		{"%s has opened %s, a file of a volume that the kubelet writes, which has another path on another node: close it once it is read", mapped, none},
 		{"%s has locked %s, a file of a volume, and its copy on another node would wait for the lock: release the lock", locked, mapped},
-		{"%s has a file %q in /dev/shm, whose contents are not moved: remove it when it is not needed, or use files elsewhere", used("root/dev/shm/file", ""), none},
 		{"%s cannot be frozen: %v", unfreezable, none},
 		{"%s has ended", frozen(task.Status_STOPPED, ""), frozen(task.Status_RUNNING, "0::/elsewhere\n")},
 		{"%s cannot be frozen: %v: check the freezer of its control group", frozen(task.Status_RUNNING, "0::/elsewhere\n"), frozen(task.Status_PAUSED, "0::/elsewhere\n")},
 		{"dump %s: CRIU was ended because it had written nothing for %s: %s", dumpedBy(&host{hangs: hangs}, "", &ticking{FakeClock: clocktesting.NewFakeClock(time.Time{})}), dumped("")},
 		{"dump %s: CRIU reports that no space is left: raise --work-size of the node agents if the work folder is full", dumped("Error: No space left on device\n"), dumped("Error: it has a GPU\n")},
 		{"dump %s: CRIU failed: %s (%v)", dumped("Error: it has a GPU\n"), dumped("Error: No space left on device\n")},
+		{"the volume at %s of %s cannot be read: %v", measured("/data"), measured("/dev/shm")},
+		{"%s is no longer frozen, so the files in its volumes may not belong to its dump", sent(task.Status_RUNNING, ""), sent(task.Status_PAUSED, "")},
 		{"the dump of %s is missing", archived(""), archived("x")},
 		{"the report of the source's agent does not name the image of the container", able("", true), able("i", true, "i")},
 		{"node %s does not have image %s (%s) of the container: pull it there first, for example with a DaemonSet", able("i", true, "j"), able("i", true, "i")},

@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/descheduler/checkpoint/podvolumes"
 	"supercargo.dev/supercargo/internal/text/plural"
 )
 
@@ -54,6 +55,9 @@ type notes struct {
 	Upper     string
 	Diff      string
 	DiffBytes int64
+	// Volumes are those whose contents are sent, and VolumeBytes is their size without holes.
+	Volumes     []podvolumes.Volume
+	VolumeBytes int64
 }
 
 // Inspect fails if the container cannot be dumped, as far as that is known in advance.
@@ -73,10 +77,16 @@ func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoin
 	case checkpoint.Frozen, checkpoint.Gone:
 		return checkpoint.Facts{}, checkpoint.Fail(v1alpha1.MigrationReasonNotRunning, "%s is %s: only running containers can be moved", k, state)
 	}
-	if err := c.movable(ctx, k, pid); err != nil {
+	volumes, err := c.movable(ctx, k, pid)
+	if err != nil {
 		return checkpoint.Facts{}, err
 	}
-	return c.describe(ctx, k)
+	facts, err := c.describe(ctx, k)
+	if err != nil {
+		return checkpoint.Facts{}, err
+	}
+	facts.VolumeBytes, err = c.volumeBytes(k, pid, volumes, c.MaxImageBytes)
+	return facts, err
 }
 
 // describe is Inspect without its checks.
@@ -125,11 +135,11 @@ func imageID(s *criapi.ContainerStatus) string {
 	return s.GetImageRef()
 }
 
-// movable refuses containers whose dump would fail.
-func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32) error {
+// movable refuses containers whose dump would fail, and returns the volumes whose contents go with the others.
+func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32) ([]podvolumes.Volume, error) {
 	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
 	if err != nil {
-		return fmt.Errorf("inspect %s: %w", k, err)
+		return nil, fmt.Errorf("inspect %s: %w", k, err)
 	}
 	var spec struct {
 		Process struct {
@@ -140,27 +150,31 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		} `json:"root"`
 	}
 	if err := json.Unmarshal(info.GetContainer().GetSpec().GetValue(), &spec); err != nil {
-		return fmt.Errorf("read the specification of %s: %w", k, err)
+		return nil, fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
+		return nil, checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a terminal, which cannot be moved: remove tty from the pod", k)
 	}
 	if spec.Root.Readonly {
 		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
 		if err != nil {
-			return fmt.Errorf("check for /tmp in %s: %w", k, err)
+			return nil, fmt.Errorf("check for /tmp in %s: %w", k, err)
 		}
 		if !has {
-			return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
+			return nil, checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s has a read-only root file system without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or remove readOnlyRootFilesystem", k)
 		}
 	}
 	if _, err := c.freezerOf(pid, k.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s cannot be frozen: %v", k, err)
+		return nil, checkpoint.Fail(v1alpha1.MigrationReasonNotSupported, "%s cannot be frozen: %v", k, err)
 	}
 	if err := c.checkSockets(k, pid); err != nil {
-		return err
+		return nil, err
 	}
-	return c.checkFiles(ctx, k, pid)
+	volumes, err := volumesOf(info.GetContainer(), k)
+	if err != nil {
+		return nil, err
+	}
+	return volumes, c.checkFiles(ctx, k, volumes)
 }
 
 // checkSockets refuses containers whose sockets cannot be moved.
@@ -182,29 +196,27 @@ func (c *Client) checkSockets(k checkpoint.Container, pid uint32) error {
 	return nil
 }
 
-// checkFiles refuses containers whose open files, locks or shared memory cannot be moved.
-func (c *Client) checkFiles(ctx context.Context, k checkpoint.Container, pid uint32) error {
+// checkFiles refuses containers whose open files or locks cannot be moved.
+func (c *Client) checkFiles(ctx context.Context, k checkpoint.Container, moved []podvolumes.Volume) error {
 	pids, err := c.processes(ctx, k)
 	if err != nil {
 		return fmt.Errorf("list the processes of %s: %w", k, err)
 	}
-	used, err := filesOf(c.Proc, pids)
+	own := map[string]bool{}
+	for _, v := range moved {
+		own[v.Destination] = true
+	}
+	used, err := filesOf(c.Proc, pids, own)
 	if err != nil {
 		return fmt.Errorf("list the open files of %s: %w", k, err)
 	}
-	shared, err := sharedMemory(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
 	switch {
-	case err != nil:
-		return fmt.Errorf("read the shared memory of %s: %w", k, err)
 	case used.Versioned != "":
 		return checkpoint.Fail(v1alpha1.MigrationReasonVolumeFilesOpen,
 			"%s has opened %s, a file of a volume that the kubelet writes, which has another path on another node: close it once it is read", k, used.Versioned)
 	case used.Locked != "":
 		return checkpoint.Fail(v1alpha1.MigrationReasonFileLocksHeld,
 			"%s has locked %s, a file of a volume, and its copy on another node would wait for the lock: release the lock", k, used.Locked)
-	case shared != "":
-		return checkpoint.Fail(v1alpha1.MigrationReasonSharedMemoryInUse,
-			"%s has a file %q in /dev/shm, whose contents are not moved: remove it when it is not needed, or use files elsewhere", k, shared)
 	}
 	return nil
 }
@@ -264,6 +276,9 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 	if err := c.changed(ctx, k, info.GetContainer(), filepath.Base(dir), &n); err != nil {
 		return 0, err
 	}
+	if err := c.collectVolumes(ctx, k, info.GetContainer(), &n); err != nil {
+		return 0, err
+	}
 	n.Log, n.LogBytes = seen.GetStatus().GetLogPath(), logBytes(seen.GetStatus().GetLogPath())
 	text, err := json.Marshal(n)
 	if err == nil {
@@ -273,7 +288,7 @@ func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (
 		return 0, fmt.Errorf("record the contents of the dump of %s: %w", k, err)
 	}
 	size, err := treeBytes(images)
-	return size + n.DiffBytes + n.LogBytes, err
+	return size + n.DiffBytes + n.VolumeBytes + n.LogBytes, err
 }
 
 // logBytes returns how many bytes of a log are sent: all or nothing, since a part would be taken
@@ -327,7 +342,7 @@ func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string
 		return err
 	}
 	a := archive.NewWriter(w)
-	if err := c.archiveRest(ctx, a, dir, n, nil); err != nil {
+	if err := c.archiveRest(ctx, k, a, dir, n, nil); err != nil {
 		return err
 	}
 	return a.Close()
@@ -349,7 +364,7 @@ func readNotes(k checkpoint.Container, dir string) (n notes, err error) {
 }
 
 // archiveRest adds all of a dump but the images that were sent.
-func (c *Client) archiveRest(ctx context.Context, a *archive.Writer, dir string, n notes, sent map[string]int64) error {
+func (c *Client) archiveRest(ctx context.Context, k checkpoint.Container, a *archive.Writer, dir string, n notes, sent map[string]int64) error {
 	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
 		if err := a.File(part, filepath.Join(dir, part)); err != nil {
 			return err
@@ -361,6 +376,9 @@ func (c *Client) archiveRest(ctx context.Context, a *archive.Writer, dir string,
 		}
 	}
 	if err := c.archiveChanges(ctx, a, n); err != nil {
+		return err
+	}
+	if err := c.archiveVolumes(ctx, k, a, n); err != nil {
 		return err
 	}
 	return a.Tree(archive.Checkpoint, filepath.Join(dir, archive.Checkpoint), func(file string) bool {

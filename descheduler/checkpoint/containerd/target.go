@@ -203,6 +203,9 @@ func (c *Client) Give(ctx context.Context, image checkpoint.Image, id string) (r
 	}
 	dir := c.staged(image)
 	a := restoreapi.Answer{Images: filepath.Join(dir, archive.Checkpoint), Changes: filepath.Join(dir, archive.RootfsDiff)}
+	if a.Volumes, err = stagedVolumes(dir); err != nil {
+		return restoreapi.Answer{}, err
+	}
 	if _, err := os.Stat(filepath.Join(dir, archive.Log)); err == nil {
 		a.EarlierLog, a.Log = filepath.Join(dir, archive.Log), s.GetLogPath()
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint/podvolumes"
 )
 
 // maxSpec bounds the specification of a container, in bytes. containerd's own limit for a message is the same.
@@ -69,4 +71,19 @@ func parseBundle(r io.Reader) (bundle, error) {
 		b.Pod, b.Container = spec.Annotations[annotationPod], spec.Annotations[annotationContainer]
 	}
 	return b, nil
+}
+
+// readMounts reads the mounts of the specification in a folder.
+func readMounts(dir string) ([]podvolumes.Mount, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.json")) // readBundle has bounded it
+	if err != nil {
+		return nil, err
+	}
+	var spec struct {
+		Mounts []podvolumes.Mount `json:"mounts"`
+	}
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, fmt.Errorf("read the mounts of the container: %w", err)
+	}
+	return spec.Mounts, nil
 }

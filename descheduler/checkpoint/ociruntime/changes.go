@@ -2,6 +2,7 @@ package ociruntime
 
 import (
 	"archive/tar"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,11 +24,22 @@ import (
 type changes struct {
 	root    *os.Root
 	folders map[string]time.Time // modification times to set at the end
+	volume  bool                 // it fills a volume, in which no name has a meaning
 }
 
 // applyChanges applies the layer in a tar.
 func applyChanges(layer io.Reader, root *os.Root) error {
 	c := changes{root: root, folders: map[string]time.Time{}}
+	return c.apply(layer)
+}
+
+// fillVolume unpacks the archive of a volume.
+func fillVolume(files io.Reader, root *os.Root) error {
+	c := changes{root: root, folders: map[string]time.Time{}, volume: true}
+	return c.apply(files)
+}
+
+func (c *changes) apply(layer io.Reader) error {
 	for t := tar.NewReader(layer); ; {
 		header, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -40,7 +53,7 @@ func applyChanges(layer io.Reader, root *os.Root) error {
 		}
 	}
 	for name, changed := range c.folders {
-		if err := root.Chtimes(name, time.Time{}, changed); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.root.Chtimes(name, time.Time{}, changed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("restore %.200q, which the container changed: %w", name, err)
 		}
 	}
@@ -54,6 +67,7 @@ func (c *changes) entry(header *tar.Header, content io.Reader) error {
 	}
 	dir, base := path.Split(name)
 	switch {
+	case c.volume:
 	case base == upper.Opaque:
 		return c.empty(path.Clean(dir))
 	case strings.HasPrefix(base, upper.Whiteout):
@@ -114,6 +128,9 @@ func (c *changes) make(header *tar.Header, name string, content io.Reader) error
 	}
 	switch header.Typeflag {
 	case tar.TypeReg:
+		if size, is := header.PAXRecords[upper.SparseRecord]; is && c.volume {
+			return c.sparse(name, size, content)
+		}
 		return c.file(name, content)
 	case tar.TypeSymlink:
 		return c.root.Symlink(header.Linkname, name)
@@ -132,6 +149,38 @@ func (c *changes) file(name string, content io.Reader) error {
 	}
 	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Close())
+}
+
+// sparse writes a file with holes.
+func (c *changes) sparse(name, size string, content io.Reader) error {
+	bytes, err := strconv.ParseInt(size, 10, 64)
+	if err != nil || bytes < 0 {
+		return fmt.Errorf("its size %.40q is no number of bytes", size)
+	}
+	f, err := c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(bytes)
+	for err == nil {
+		var where [upper.PartBytes]byte
+		if _, err = io.ReadFull(content, where[:]); errors.Is(err, io.EOF) {
+			return f.Close()
+		}
+		if err == nil {
+			err = writePart(f, bytes, int64(binary.BigEndian.Uint64(where[:8])), int64(binary.BigEndian.Uint64(where[8:])), content)
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// writePart writes a part of a file of that size.
+func writePart(f *os.File, size, offset, length int64, content io.Reader) error {
+	if offset < 0 || length < 0 || offset > size || length > size-offset {
+		return fmt.Errorf("it has %d bytes, and no %d bytes at %d", size, length, offset)
+	}
+	_, err := io.CopyN(io.NewOffsetWriter(f, offset), content, length)
+	return err
 }
 
 // node makes a device or a pipe.

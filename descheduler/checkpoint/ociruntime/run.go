@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint/criulog"
+	"supercargo.dev/supercargo/descheduler/checkpoint/podvolumes"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restoreapi"
 )
 
@@ -102,6 +103,9 @@ func (c Config) restore(ctx context.Context, call Call, b bundle) error {
 		return errors.New(answer.Refused)
 	}
 	if err := fill(b.Rootfs, answer.Changes); err != nil {
+		return err
+	}
+	if err := fillVolumes(call.Bundle, b.Pod, answer.Volumes); err != nil {
 		return err
 	}
 	if err := continueLog(answer.EarlierLog, answer.Log); err != nil {
@@ -208,6 +212,43 @@ func fill(rootfs, changes string) error {
 	}
 	defer func() { _ = root.Close() }() // nothing was written to the folder itself
 	return applyChanges(bufio.NewReaderSize(layer, 256<<10), root)
+}
+
+// fillVolumes fills what the kubelet has made for the new pod with the files of the old one. Only folders that the kubelet
+// and containerd make for a pod alone are written to, whatever the answer says.
+func fillVolumes(bundle, pod string, given []restoreapi.Volume) error {
+	if len(given) == 0 {
+		return nil
+	}
+	mounts, err := readMounts(bundle)
+	if err != nil {
+		return err
+	}
+	here := podvolumes.Of(mounts, pod)
+	for _, volume := range given {
+		at := slices.IndexFunc(here, func(v podvolumes.Volume) bool { return v.Destination == volume.Destination })
+		if at < 0 {
+			return fmt.Errorf("the new pod has no volume of its own at %s", volume.Destination)
+		}
+		if err := fillFrom(here[at].Source, volume.Files); err != nil {
+			return fmt.Errorf("volume at %s: %w", volume.Destination, err)
+		}
+	}
+	return nil
+}
+
+func fillFrom(dir, files string) error {
+	archive, err := os.Open(files)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // nothing was written to the folder itself
+	return fillVolume(bufio.NewReaderSize(archive, 256<<10), root)
 }
 
 // continueLog puts the earlier output of a container before that of its continuation.

@@ -42,10 +42,19 @@ type Answer struct {
 	Images string `json:"images,omitempty"`
 	// Changes is a tar with the files that the container had changed; empty if there is none.
 	Changes string `json:"changes,omitempty"`
+	// Volumes are the volumes to fill before the container is restored.
+	Volumes []Volume `json:"volumes,omitempty"`
 	// EarlierLog is the output of the container so far, and Log the file of its output on this node. The first goes
 	// into the second. Both are empty if there is none.
 	EarlierLog string `json:"earlierLog,omitempty"`
 	Log        string `json:"log,omitempty"`
+}
+
+// Volume is a folder of a container that it shares with no other pod.
+type Volume struct {
+	// Destination is its path in the container, and Files a tar with what it contained.
+	Destination string `json:"destination"`
+	Files       string `json:"files"`
 }
 
 // write writes a message.

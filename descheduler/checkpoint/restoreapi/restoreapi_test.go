@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func never(t *testing.T) func(context.Context, time.Duration) {
 func TestARuntimeGetsItsAnswer(t *testing.T) {
 	f := folder(t)
 	request := Request{Version: Version, Pod: "uid-1", Container: "main", ID: "c1"}
-	want := Answer{Images: "/i", Changes: "/c", EarlierLog: "/e", Log: "/l"}
+	want := Answer{Images: "/i", Changes: "/c", Volumes: []Volume{{"/dev/shm", "/v"}}, EarlierLog: "/e", Log: "/l"}
 	serve(t, f, func(_ context.Context, got Request) (Answer, error) {
 		if got != request {
 			t.Errorf("the agent is asked %+v, want %+v", got, request)
@@ -76,7 +77,7 @@ func TestARuntimeGetsItsAnswer(t *testing.T) {
 		return want, nil
 	})
 	got, err := f.Ask(t.Context(), Request{Pod: "uid-1", Container: "main", ID: "c1"}, never(t))
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the answer is %+v (%v), want %+v", got, err, want)
 	}
 }

@@ -3,6 +3,8 @@
 //
 // The archive is a layer of an image: a tar in which a file .wh.NAME says that NAME was removed, and .wh..wh..opq that
 // everything in its folder was.
+//
+// It also archives the volumes of a pod, see [Volume].
 package upper
 
 import (
@@ -51,11 +53,7 @@ func Write(w io.Writer, dir string) error {
 			return err
 		}
 		defer f.Close()
-		n, err := io.Copy(w, io.LimitReader(f, size))
-		if err == nil && n < size {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
+		return exactly(w, f, size)
 	})
 }
 
@@ -83,6 +81,10 @@ type archiver struct {
 	content func(w io.Writer, root *os.Root, name string, size int64) error
 	// names are the first names of files that have several, by inode.
 	names map[uint64]string
+	// volume is what the archive is of, if it is of a volume; nil if it is of an upper folder.
+	volume *Volume
+	// parts are the parts with data of the file that is being added; nil for all of it.
+	parts []part
 }
 
 func archive(dir string, w io.Writer, content func(io.Writer, *os.Root, string, int64) error) error {
@@ -130,18 +132,23 @@ func (a *archiver) add(name string) error {
 	}
 	stat := info.Sys().(*syscall.Stat_t)
 	switch base := path.Base(name); {
+	case a.volume != nil: // no name has a meaning
 	case info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == 0:
 		return a.tar.WriteHeader(&tar.Header{Name: path.Join(path.Dir(name), Whiteout+base), Typeflag: tar.TypeReg})
 	case strings.HasPrefix(base, Whiteout):
 		return fmt.Errorf("%w: a file is named %.200q", ErrUnsupported, name)
-	case info.Mode()&fs.ModeSocket != 0:
-		return nil // a tar cannot hold it, and CRIU makes those that are open
+	}
+	if a.volume != nil && a.volume.Skip[name] || info.Mode()&fs.ModeSocket != 0 {
+		return nil // a tar cannot hold a socket, and CRIU makes those that are open
 	}
 	header, err := a.header(name, info, stat)
 	if err != nil {
 		return err
 	}
 	hidden, err := a.attributes(header, name)
+	if err == nil && a.volume != nil && header.Typeflag == tar.TypeReg {
+		err = a.sparse(header, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -211,11 +218,11 @@ func (a *archiver) attributes(header *tar.Header, name string) (hidden bool, err
 			return false, err
 		}
 		switch own, overlay := overlays(attribute); {
-		case overlay && own == "opaque" && value == "y":
+		case a.volume == nil && overlay && own == "opaque" && value == "y":
 			hidden = true
-		case overlay && slices.Contains([]string{"redirect", "metacopy", "whiteout", "opaque"}, own):
+		case a.volume == nil && overlay && slices.Contains([]string{"redirect", "metacopy", "whiteout", "opaque"}, own):
 			return false, fmt.Errorf("%w: %.200q has attribute %s", ErrUnsupported, name, attribute)
-		case !overlay && kept(attribute):
+		case (a.volume != nil || !overlay) && kept(attribute):
 			if header.PAXRecords == nil {
 				header.PAXRecords = map[string]string{}
 			}

@@ -17,8 +17,7 @@ import (
 )
 
 // heldCases are what a container can hold that cannot be restored on another node, and the reason for which it is refused.
-// If it were not refused, the dump or the restore would fail while the container is frozen; but a file in shared memory
-// would be missing without a word.
+// If it were not refused, the dump or the restore would fail while the container is frozen.
 var heldCases = []struct {
 	name   string
 	env    []corev1.EnvVar
@@ -26,7 +25,6 @@ var heldCases = []struct {
 }{
 	{"a file of a ConfigMap that is open", hold("file:/etc/config/key"), v1alpha1.MigrationReasonVolumeFilesOpen},
 	{"a lock on a shared volume", hold("lock:/shared/lock"), v1alpha1.MigrationReasonFileLocksHeld},
-	{"a file in shared memory", hold("write:/dev/shm/file"), v1alpha1.MigrationReasonSharedMemoryInUse},
 	{"a connection that its peer has closed", hold("half-closed"), v1alpha1.MigrationReasonOpenConnections},
 	{"a connected UDP socket", hold("udp:10.0.0.1:53"), v1alpha1.MigrationReasonOpenConnections},
 	{"a socket bound to the address of the pod", []corev1.EnvVar{

@@ -33,6 +33,18 @@ var workloads = []workload{
 	{name: "a Job", change: func(*batchv1.JobSpec) {}, plain: true},
 	{name: "a Job whose container is started again", change: func(s *batchv1.JobSpec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }},
 	{name: "a Job with a liveness probe", change: probed, held: true},
+	{name: "a Job with files in volumes of its own", change: keeping},
+}
+
+// keeping gives the container files in shared memory and in emptyDirs, which it reads again with each step.
+func keeping(s *batchv1.JobSpec) {
+	pod := &s.Template.Spec
+	pod.Volumes = append(pod.Volumes,
+		corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.Volume{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "scratch", MountPath: "/scratch"}, corev1.VolumeMount{Name: "memory", MountPath: "/memory"})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "KEEP", Value: "/dev/shm/chain /scratch/chain /memory/chain"})
 }
 
 // probed gives the container a liveness probe that tolerates a move, but not much more.

@@ -18,7 +18,7 @@ var held []any
 //
 //	file:PATH    a file that is open
 //	lock:PATH    a POSIX lock of a file, which it creates
-//	write:PATH   a file that it writes and closes
+//	map:PATH     a file that it makes, closes, and keeps mapped as shared memory
 //	udp:ADDRESS  a UDP socket that is connected to the address
 //	half-closed  a TCP connection that the peer, in the same process, has closed
 func hold(what string) error {
@@ -32,8 +32,8 @@ func hold(what string) error {
 			err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 		}
 		return keep(f, err)
-	case "write":
-		return os.WriteFile(of, []byte("held"), 0o600)
+	case "map":
+		return keep(mapped(of))
 	case "udp":
 		return keep(net.Dial("udp", of))
 	case "half-closed":
@@ -45,6 +45,20 @@ func hold(what string) error {
 func keep[T any](thing T, err error) error {
 	held = append(held, thing)
 	return err
+}
+
+// mapped maps 64 KiB of a file.
+func mapped(path string) ([]byte, error) {
+	const size = 64 << 10
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		return nil, err
+	}
+	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 }
 
 // halfClosed uses plain TCP, because CRIU cannot dump an MPTCP socket.
