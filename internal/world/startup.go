@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 )
 
 // TaintToBeDeleted is the key of the taint that cluster-autoscaler sets on nodes that it is about to delete.
@@ -43,7 +44,7 @@ func Unstarted(node *corev1.Node) string {
 func StateTaint(key string) bool {
 	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(key, "node.cluster.x-k8s.io/") || strings.HasPrefix(key, "status-taint.cluster-autoscaler.kubernetes.io/") ||
-		strings.HasPrefix(key, v1alpha1.GroupName+"/") || key == "DeletionCandidateOfClusterAutoscaler" || key == TaintToBeDeleted
+		strings.HasPrefix(key, v1alpha1.GroupName+"/") || key == "DeletionCandidateOfClusterAutoscaler" || capacity.NoticeTaint(key)
 }
 
 // Starting returns the taints that keep pods off a node until it has started: those of [StartupTaint], and others that

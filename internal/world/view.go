@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/cluster/extended"
@@ -266,7 +267,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	n.Arch, n.Host = node.Labels[corev1.LabelArchStable], constraint.NewHost(node)
 	n.Class = ClassOf(node, n.Class)
 	n.Phase, n.Due = cluster.Ready, 0
-	if _, is := Ready(node); !is || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
+	if _, is := Ready(node); !is || node.Spec.Unschedulable || node.DeletionTimestamp != nil || capacity.Notice(node) != "" {
 		n.Phase = cluster.Leaving
 	}
 	total := allocatable.StorageEphemeral().Value()

@@ -33,6 +33,8 @@ type Draining struct {
 	Pods []LeavingPod
 	// Expendable is the number of expendable pods on the node, and Ending is how many of them are being deleted.
 	Expendable, Ending int
+	// Notice is what announces that the machine is about to be taken, for people; empty if nothing does.
+	Notice string
 	// Needed is a pending pod that needs this node and for which no machine is ordered; empty if there is none.
 	Needed string
 }
@@ -94,6 +96,10 @@ func (r *planning) drains() {
 	var housing *housing
 	for _, d := range r.drained {
 		elapsed := r.now.Sub(d.Since)
+		if d.Notice != "" && r.c.Act {
+			r.hurry(d, elapsed)
+			continue
+		}
 		switch why, pod := r.fails(d), r.wants(d, claimed); {
 		case why != "":
 			r.keep(d.Node, why)
@@ -119,6 +125,75 @@ func (r *planning) drains() {
 		default:
 			r.releaseEmpty(d.Node)
 		}
+	}
+}
+
+// heedNotices cordons the nodes whose machines are about to be taken, however many may be drained at a time, so that their pods
+// are asked to leave in the next round. It emits an event for each, with what is lost. A node without such a notice, or that
+// is gone, being deleted, or drained already, is left as it is, as are flavors that are kept.
+func (r *planning) heedNotices() {
+	if !r.c.Act {
+		return
+	}
+	for _, m := range r.all {
+		n := m.NodeState
+		if m.Leaving || n == nil || n.Notice == "" || n.Drained || n.Deleted || m.Unidentified != "" || r.flavors[m.Flavor].Kept {
+			continue
+		}
+		r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: n.Name})
+		r.wake(time.Second)
+		text := fmt.Sprintf("the machine of node %s is about to be taken: it has %s. Its pods leave", n.Name, n.Notice)
+		if at := slices.IndexFunc(r.state.Nodes, func(s cluster.Node) bool { return s.Name == m.Key }); at >= 0 {
+			text += lostWith(&r.state.Nodes[at])
+		}
+		r.recordEvent(Event{true, v1alpha1.FleetReasonInterrupted, v1alpha1.ActionDrain, text})
+	}
+}
+
+// lostWith describes the work that is lost when the machine of a node is taken: that of batch pods which cannot be moved with
+// their state. It names the one that loses the most, the first by name of several. It is empty if nothing is lost.
+func lostWith(n *cluster.Node) string {
+	var most *cluster.Pod
+	lost, total := 0, time.Duration(0)
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if !p.Repeats && p.Class != class.Batch || p.Ways.Has(cluster.Migrate) || p.Expendable {
+			continue
+		}
+		lost, total = lost+1, sum(total, p.Ran)
+		if most == nil || p.Ran > most.Ran {
+			most = p
+		}
+	}
+	if most == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; %s cannot be moved with %s state: %v of work is lost unless %s within the notice, %v of it in pod %s", plural.Count(lost, "pod"),
+		plural.Form(lost, "its", "their"), total.Round(time.Second), plural.Form(lost, "it ends", "they end"), most.Ran.Round(time.Second), most.Name)
+	if most.Held != "" {
+		text += " (" + most.Held + ")"
+	}
+	return text
+}
+
+// hurry continues the drain of a node whose machine is about to be taken. Its pods are asked to leave whether or not they have
+// room elsewhere: machines are bought for those that are then pending, and a Migration freezes nothing before its pod has a
+// place. Pods that may not leave run on until they end or the machine is taken. The node is never uncordoned, and its machine
+// is released when it is empty, even below the minimum of its flavor, which another machine then reaches.
+func (r *planning) hurry(d *Draining, elapsed time.Duration) {
+	switch {
+	case len(d.Pods) > 0:
+		r.actions.Ask = append(r.actions.Ask, d.Node)
+		r.wake(drainPoll)
+	case r.expends(d, elapsed), r.binding(d.Since):
+		r.wake(time.Second)
+	case elapsed < r.c.ReleaseDelay:
+		r.wake(r.c.ReleaseDelay - elapsed)
+	case r.mayRelease(r.machines[d.Node].Flavor):
+		r.empty[r.machines[d.Node].Flavor]++
+		r.actions.Release = append(r.actions.Release, d.Node)
+	default:
+		r.wake(time.Second)
 	}
 }
 

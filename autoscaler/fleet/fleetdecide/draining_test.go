@@ -396,3 +396,85 @@ func TestTheMachinesOfADeletedFleetAreReleased(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesAreCordonedWhenTheirMachinesAreAboutToBeTaken, even if no machine may be drained.
+func TestNodesAreCordonedWhenTheirMachinesAreAboutToBeTaken(t *testing.T) {
+	fixed := job("fixed", 1, time.Hour)
+	fixed.Repeats, fixed.Fixed, fixed.Ran = true, true, 3*minute
+	moved := job("moved", 1, time.Hour)
+	moved.Ways, moved.Ran = cluster.Ways(1<<cluster.Migrate), 9*minute
+	for _, tc := range []struct {
+		name    string
+		set     func(s *scene, m *Machine)
+		cordons bool
+	}{
+		{"it is to be drained", func(*scene, *Machine) {}, true},
+		{"there is no notice", func(_ *scene, m *Machine) { m.NodeState.Notice = "" }, false},
+		{"the node is gone", func(_ *scene, m *Machine) { m.NodeState = nil }, false},
+		{"the node is being deleted", func(_ *scene, m *Machine) { m.NodeState.Deleted = true }, false},
+		{"the node is drained already", func(_ *scene, m *Machine) { m.NodeState.Drained = true }, false},
+		{"the machine is being released", func(_ *scene, m *Machine) { m.Leaving = true }, false},
+		{"the flavor is kept", func(s *scene, _ *Machine) { s.flavor("large").Kept = true }, false},
+		{"the fleet does not act", func(s *scene, _ *Machine) { s.c.Act = false }, false},
+	} {
+		s := newScene()
+		s.c.MaxUnavailable = intstr.FromInt32(0)
+		m := s.ready("a", "large", fixed, moved)
+		m.NodeState.Notice = "taint t:NoSchedule"
+		s.node("a").Phase = cluster.Leaving
+		tc.set(s, m)
+		a := s.round()
+		if got := len(a.Cordon) == 1; got != tc.cordons || len(a.Events) == 1 != tc.cordons {
+			t.Errorf("%s: cordons %v, events %v", tc.name, a.Cordon, a.Events)
+		}
+		if len(a.Orders) > 0 {
+			t.Errorf("%s: orders %v", tc.name, a.Orders)
+		}
+		if !tc.cordons {
+			continue
+		}
+		const want = "the machine of node a is about to be taken: it has taint t:NoSchedule. Its pods leave; " +
+			"1 pod cannot be moved with its state: 3m0s of work is lost unless it ends within the notice, 3m0s of it in pod fixed"
+		if a.Events[0].Message != want {
+			t.Errorf("%s: it says\n%s\nwant\n%s", tc.name, a.Events[0].Message, want)
+		}
+	}
+}
+
+// TestADrainBeforeAMachineIsTakenIsNotCancelled, for whatever reason others are.
+func TestADrainBeforeAMachineIsTakenIsNotCancelled(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  func(s *scene, d *Draining)
+		want string
+	}{
+		{"a pod stays", func(_ *scene, d *Draining) { d.Pods[0].Stays = "it must not be moved" }, "asks"},
+		{"pods are late", func(_ *scene, d *Draining) { d.Since = midnight.Add(-time.Hour) }, "asks"},
+		{"there is no room", func(s *scene, _ *Draining) { s.node("a").Pods = podsOf(job("p", 9, time.Hour)) }, "asks"},
+		{"the flavor has its minimum", func(s *scene, d *Draining) { s.flavor("large").Min, d.Pods, s.node("a").Pods = 1, nil, nil }, "releases"},
+		{"a pending pod would have room", func(s *scene, d *Draining) {
+			d.Pods, s.node("a").Pods = nil, nil
+			s.pending(service("p", 1))
+		}, "releases"},
+	} {
+		for _, notice := range []string{"", "taint t:NoSchedule"} {
+			s := newScene()
+			d := s.drained("a", "large", minute, job("p", 1, time.Hour))
+			d.Notice = notice
+			tc.set(s, d)
+			a := s.round()
+			got := ""
+			switch {
+			case len(a.Uncordon) > 0:
+				got = "uncordons"
+			case len(a.Ask) > 0:
+				got = "asks"
+			case len(a.Release) > 0:
+				got = "releases"
+			}
+			if is := got == tc.want; is != (notice != "") {
+				t.Errorf("%s, with notice %q: it %s", tc.name, notice, got)
+			}
+		}
+	}
+}

@@ -114,6 +114,8 @@ type NodeState struct {
 	Lacks corev1.ResourceName
 	// Remains are the pods on the node if it is not ready.
 	Remains Remains
+	// Notice is what announces that the machine is about to be taken, for people; empty if nothing does.
+	Notice string
 }
 
 // Remains are the pods on an unready node, without those of DaemonSets.
@@ -221,6 +223,7 @@ func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	r.abandon()
 	if !c.SkipDrains {
 		r.drains()
+		r.heedNotices()
 	}
 	r.plan()
 	return r.actions

@@ -276,6 +276,14 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		return fleet(came(quiet(podsOf(job("p", 2, time.Hour))), often(job("", 2, time.Hour), n)...))
 	}
 
+	noticed := func(notice string, pods ...cluster.Pod) string {
+		return round(func(s *scene) {
+			s.ready("a", "large", pods...).NodeState.Notice = notice
+			s.node("a").Phase = cluster.Leaving
+		})
+	}
+	toLose := func(pods int) string { return noticed("taint t", podsOf(job("x", 1, time.Hour), job("y", 1, time.Hour))[:pods]...) }
+
 	sentences.Check(t, []string{"deferral.go", "draining.go", "fleet.go", "forecast.go", "lag.go", "lessons.go", "limits.go", "memory.go", "nominations.go", "overdue.go", "release.go", "round.go", "terms.go", "waiting.go"}, []sentences.Case{
 		// Machines that are not bought.
 		{"no machine is bought for %s: %s on order, and %d would be enough for all waiting pods if they had come at once", (&Withheld{Pods: []string{"p"}, OnOrder: 3, Needed: 1}).Reason(), ""},
@@ -284,6 +292,10 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 
 		// Nodes that are drained.
 		{"node %s has pod %s, which does not leave: %s", staying("it must not"), staying("")},
+		{"the machine of node %s is about to be taken: it has %s. Its pods leave", toLose(0), noticed("")},
+		{"; %s cannot be moved with %s state: %v of work is lost unless %s within the notice, %v of it in pod %s", toLose(1), toLose(0)},
+		{"it ends", toLose(1), toLose(2)},
+		{"they end", toLose(2), toLose(1)},
 		{"services are not moved", serving(time.Hour, false), serving(time.Hour, true)},
 		{"it was bound after the node was cordoned", serving(minute-1, true), serving(minute, true)},
 		{"it has been on its node for %v and may not be moved before %v", serving(2*minute, true), serving(5*minute, true)},

@@ -3,12 +3,14 @@ package fleetobserve
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
@@ -92,7 +94,11 @@ func (o *Observation) Leavers(emptying *drain.Emptying) map[string][]Leaver {
 		}
 		dead := o.Dead(m, node)
 		all[name] = nil
-		for _, pod := range o.podsOn[name] {
+		pods := o.podsOn[name]
+		if capacity.Notice(node) != "" {
+			pods = mostToLoseFirst(pods)
+		}
+		for _, pod := range pods {
 			switch {
 			case dead && o.Ended(pod):
 			case !o.View.Expendable(pod):
@@ -107,13 +113,35 @@ func (o *Observation) Leavers(emptying *drain.Emptying) map[string][]Leaver {
 	return all
 }
 
+// mostToLoseFirst returns pods in the order in which they leave a machine that is about to be taken: those that have run for the
+// longest first, batch pods before services, ties by name.
+func mostToLoseFirst(pods []*corev1.Pod) []*corev1.Pod {
+	pods = slices.Clone(pods)
+	service := func(p *corev1.Pod) int {
+		if kind, _ := class.OfPod(p); kind == class.Batch {
+			return 0
+		}
+		return 1
+	}
+	began := func(p *corev1.Pod) int64 {
+		if p.Status.StartTime == nil {
+			return math.MaxInt64
+		}
+		return p.Status.StartTime.UnixNano()
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(service(a), service(b)), cmp.Compare(began(a), began(b)), cmp.Compare(world.PodName(a), world.PodName(b)))
+	})
+	return pods
+}
+
 // inputDrains returns the nodes that the fleet drains, by name.
 func (o *Observation) inputDrains(leaving map[string][]Leaver) []fleetdecide.Draining {
 	var all []fleetdecide.Draining
 	for name, pods := range leaving {
 		node := o.World.Nodes[name]
 		mark, _ := drain.MarkOf(node)
-		d := fleetdecide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: o.needed[name]}
+		d := fleetdecide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: o.needed[name], Notice: capacity.Notice(node)}
 		for _, l := range pods {
 			if o.View.Expendable(l.Pod) {
 				d.Expendable++

@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/capacity"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/drain"
@@ -272,6 +273,7 @@ func (o *Observation) nodeState(node *corev1.Node, key string) *fleetdecide.Node
 	_, drained := drain.MarkOf(node)
 	n := &fleetdecide.NodeState{
 		Name: node.Name, Created: node.CreationTimestamp.Time, Changed: c.LastTransitionTime.Time, Ready: is, Deleted: node.DeletionTimestamp != nil, Drained: drained,
+		Notice: capacity.Notice(node),
 	}
 	for i := range node.Spec.Taints {
 		n.Taints = append(n.Taints, taintText(&node.Spec.Taints[i]))

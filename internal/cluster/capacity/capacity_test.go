@@ -89,3 +89,29 @@ func TestWasteIsBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestNoticesAreTaintsAndConditionsOfTerminationHandlers(t *testing.T) {
+	condition := func(of corev1.NodeConditionType, status corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: of, Status: status}}}}
+	}
+	tainted := func(key string) *corev1.Node {
+		return &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: key, Effect: corev1.TaintEffectNoSchedule}}}}
+	}
+	for _, tc := range []struct {
+		node *corev1.Node
+		want string
+	}{
+		{&corev1.Node{}, ""},
+		{tainted("disk"), ""},
+		{tainted("aws-node-termination-handler/spot-itn"), "taint aws-node-termination-handler/spot-itn:NoSchedule"},
+		{tainted("karpenter.sh/disrupted"), "taint karpenter.sh/disrupted:NoSchedule"},
+		{tainted("cloud.google.com/impending-node-termination"), "taint cloud.google.com/impending-node-termination:NoSchedule"},
+		{condition("PreemptScheduled", corev1.ConditionTrue), "condition PreemptScheduled"},
+		{condition("PreemptScheduled", corev1.ConditionFalse), ""},
+		{condition("FreezeScheduled", corev1.ConditionTrue), ""},
+	} {
+		if got := capacity.Notice(tc.node); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.node.Spec.Taints, got, tc.want)
+		}
+	}
+}
