@@ -65,10 +65,10 @@ const (
 	// FleetReasonDrainCancelled means that the drain of a node was cancelled, and the node is kept.
 	// +event=Warning
 	FleetReasonDrainCancelled = "DrainCancelled"
-	// FleetReasonInterrupted means that the machine of a node is about to be taken, as a taint or a
+	// FleetReasonMachineInterrupted means that the machine of a node is about to be taken, as a taint or a
 	// condition of the node announces, and that its pods leave.
 	// +event=Warning
-	FleetReasonInterrupted = "MachineInterrupted"
+	FleetReasonMachineInterrupted = "MachineInterrupted"
 	// FleetReasonUncordoned means that a cordoned empty node accepts pods again, because a pending pod
 	// needs its room.
 	// +event=Normal

@@ -146,7 +146,7 @@ func (r *planning) heedNotices() {
 		if at := slices.IndexFunc(r.state.Nodes, func(s cluster.Node) bool { return s.Name == m.Key }); at >= 0 {
 			text += lostWith(&r.state.Nodes[at])
 		}
-		r.recordEvent(Event{true, v1alpha1.FleetReasonInterrupted, v1alpha1.ActionDrain, text})
+		r.recordEvent(Event{true, v1alpha1.FleetReasonMachineInterrupted, v1alpha1.ActionDrain, text})
 	}
 }
 

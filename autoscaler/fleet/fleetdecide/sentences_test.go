@@ -282,7 +282,9 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 			s.node("a").Phase = cluster.Leaving
 		})
 	}
-	toLose := func(pods int) string { return noticed("taint t", podsOf(job("x", 1, time.Hour), job("y", 1, time.Hour))[:pods]...) }
+	toLose := func(pods int) string {
+		return noticed("taint t", podsOf(job("x", 1, time.Hour), job("y", 1, time.Hour))[:pods]...)
+	}
 
 	sentences.Check(t, []string{"deferral.go", "draining.go", "fleet.go", "forecast.go", "lag.go", "lessons.go", "limits.go", "memory.go", "nominations.go", "overdue.go", "release.go", "round.go", "terms.go", "waiting.go"}, []sentences.Case{
 		// Machines that are not bought.
