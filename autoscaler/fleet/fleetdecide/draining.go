@@ -128,10 +128,10 @@ func (r *planning) drains() {
 	}
 }
 
-// heedNotices cordons the nodes whose machines are about to be taken, however many may be drained at a time, so that their pods
+// respectNotices cordons the nodes whose machines are about to be taken, however many may be drained at a time, so that their pods
 // are asked to leave in the next round. It emits an event for each, with what is lost. A node without such a notice, or that
 // is gone, being deleted, or drained already, is left as it is, as are flavors that are kept.
-func (r *planning) heedNotices() {
+func (r *planning) respectNotices() {
 	if !r.c.Act {
 		return
 	}

@@ -223,7 +223,7 @@ func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	r.abandon()
 	if !c.SkipDrains {
 		r.drains()
-		r.heedNotices()
+		r.respectNotices()
 	}
 	r.plan()
 	return r.actions
