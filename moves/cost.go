@@ -24,8 +24,12 @@ type account struct {
 
 func (a account) gain() int64 { return a.saves - a.costs }
 
-// pays reports whether the gain exceeds the margin, a fraction of what the old machines would still cost.
+// pays reports whether the gain exceeds the margin, a fraction of what the old machines would still cost. With a margin of
+// negative infinity, everything pays.
 func (a account) pays(margin float64) bool {
+	if math.IsInf(margin, -1) {
+		return true
+	}
 	return a.gain() > 0 && float64(a.gain()) > margin*float64(a.paid)
 }
 

@@ -2,7 +2,9 @@ package moves
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -119,6 +121,38 @@ func Exchanges(s *cluster.State, c ExchangeConfig, buy Buyer) iter.Seq[cluster.E
 			}
 		}
 	}
+}
+
+// Replace returns how a machine is emptied that must go whatever that costs: the cheapest of the ways that [Exchange] knows,
+// which may buy machines for its pods. why says that there is none, because a pod may not leave, or because no machine can be
+// bought for one; it is empty otherwise. Margin and Residence do not count, and the machine may be empty.
+//
+// Cost: that of one set of [Exchange].
+func Replace(s *cluster.State, c ExchangeConfig, node string, buy Buyer) (e cluster.Exchange, why string) {
+	x := newExchanger(s, c, buy)
+	x.c.Margin = math.Inf(-1)
+	room := x.byName[node]
+	switch {
+	case room == nil, room.leaving:
+		return e, "it is not ready, or is being drained already"
+	case room.node.Kept:
+		return e, room.node.KeptFor
+	case room.target || room.promised != nil || room.node.Incoming > 0:
+		return e, "pods are on their way to it"
+	}
+	if why := x.stays(room.node); why != "" {
+		return e, why
+	}
+	o := x.offer([]*cluster.Node{room.node})
+	if o == nil {
+		return e, "its pods have no room on other nodes, and no machine can be bought for them"
+	}
+	e = x.exchange(o)
+	e.Reason = fmt.Sprintf("%s: costs %s an hour more", o.what(), dollars(-e.SavesPerHour, 4))
+	if e.SavesPerHour >= 0 {
+		e.Reason = fmt.Sprintf("%s: saves %s an hour", o.what(), dollars(e.SavesPerHour, 4))
+	}
+	return e, ""
 }
 
 // exchanger finds exchanges, one after the other.

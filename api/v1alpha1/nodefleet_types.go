@@ -590,6 +590,35 @@ type FleetConsolidation struct {
 	// +optional
 	Budgets []FleetBudget `json:"budgets,omitempty"`
 
+	// expireAfter is the maximum age of a machine: an older one is replaced. The machines that its
+	// pods need are bought first. Machines expire at 90 to 100 % of it, so that those that were
+	// bought together are not replaced together. Default: machines do not expire.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
+	// +optional
+	ExpireAfter *metav1.Duration `json:"expireAfter,omitempty"`
+
+	// drifted specifies what happens to machines that are not made as a new one would be, because
+	// the fleet or its template has changed since: with Replace they are replaced, and the machines
+	// that their pods need are bought first. Machines of a MachineDeployment are replaced by
+	// cluster-api itself, as its rollout strategy says.
+	// +kubebuilder:default=Replace
+	// +optional
+	Drifted FleetDriftPolicy `json:"drifted,omitempty"`
+
+	// unhealthyConditions are the conditions of nodes for which machines are replaced. The machines
+	// that their pods need are bought first. While more than a fifth of the machines are unhealthy,
+	// none is replaced for that. Machines whose nodes are not ready are released anyway, once
+	// nothing is lost with them.
+	// +kubebuilder:default={{type: "KernelDeadlock", status: "True", duration: "10m"}, {type: "ReadonlyFilesystem", status: "True", duration: "10m"}}
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=50
+	// +optional
+	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions,omitempty"`
+
 	// podResidence is how long a pod must have been on its machine before it is moved to
 	// another, so that pods are not moved repeatedly. Default: the value of after, or 5m if
 	// after is 0s.
@@ -625,7 +654,7 @@ type FleetConsolidation struct {
 
 // FleetBudgetReason is a reason for which machines are drained or released.
 //
-// +kubebuilder:validation:Enum=Empty;UnderUsed;Exchange
+// +kubebuilder:validation:Enum=Empty;UnderUsed;Exchange;Unhealthy;Expired;Drifted
 type FleetBudgetReason string
 
 const (
@@ -635,7 +664,48 @@ const (
 	BudgetUnderUsed FleetBudgetReason = "UnderUsed"
 	// BudgetExchange is the exchange of machines for cheaper ones.
 	BudgetExchange FleetBudgetReason = "Exchange"
+	// BudgetUnhealthy is the replacement of machines whose nodes have unhealthy conditions.
+	BudgetUnhealthy FleetBudgetReason = "Unhealthy"
+	// BudgetExpired is the replacement of machines that are too old.
+	BudgetExpired FleetBudgetReason = "Expired"
+	// BudgetDrifted is the replacement of machines that are not made as new ones would be.
+	BudgetDrifted FleetBudgetReason = "Drifted"
 )
+
+// FleetDriftPolicy specifies what happens to machines that are not made as new ones would be.
+//
+// +kubebuilder:validation:Enum=Replace;Keep
+type FleetDriftPolicy string
+
+const (
+	// DriftedReplace replaces them.
+	DriftedReplace FleetDriftPolicy = "Replace"
+	// DriftedKeep keeps them.
+	DriftedKeep FleetDriftPolicy = "Keep"
+)
+
+// UnhealthyCondition is a condition of a node for which its machine is replaced.
+type UnhealthyCondition struct {
+	// type is the type of the condition.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	// +required
+	Type string `json:"type"`
+
+	// status is the status of an unhealthy node. Default: True.
+	// +kubebuilder:validation:Enum="True";"False";Unknown
+	// +kubebuilder:default="True"
+	// +optional
+	Status corev1.ConditionStatus `json:"status,omitempty"`
+
+	// duration is how long the condition must have had this status. Default: 10m.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:default="10m"
+	// +optional
+	Duration metav1.Duration `json:"duration,omitempty"`
+}
 
 // FleetBudget limits how many machines are drained or released at the same time.
 //
@@ -648,11 +718,11 @@ type FleetBudget struct {
 	// +required
 	Nodes string `json:"nodes"`
 
-	// reasons are the reasons for which the budget applies: Empty, UnderUsed and Exchange.
-	// Default: all.
+	// reasons are the reasons for which the budget applies: Empty, UnderUsed, Exchange, Unhealthy,
+	// Expired and Drifted. Default: all.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:MaxItems=6
 	// +optional
 	Reasons []FleetBudgetReason `json:"reasons,omitempty"`
 

@@ -82,6 +82,10 @@ const (
 	// +event=Warning
 	// +condition=Degraded=True
 	FleetReasonBudgetInvalid = "BudgetInvalid"
+	// FleetReasonNodesUnhealthy means that too many nodes have unhealthy conditions at the same time, so that no machine is
+	// replaced for that.
+	// +event=Warning
+	FleetReasonNodesUnhealthy = "NodesUnhealthy"
 	// FleetReasonNoMachineFits means that pods are pending that fit on no machine of the fleet.
 	// +event=Warning
 	FleetReasonNoMachineFits = "NoMachineFits"

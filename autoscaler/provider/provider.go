@@ -179,6 +179,6 @@ type Machine struct {
 	// Leaving reports that the machine is being released.
 	Leaving bool
 	// Outdated reports that the machine is known to be of an older template than its flavor: others may differ from it. A
-	// change of the template may be known before that.
-	Outdated bool
+	// change of the template may be known before that. RolledOut reports that the provider replaces such machines itself.
+	Outdated, RolledOut bool
 }

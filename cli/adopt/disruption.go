@@ -29,6 +29,7 @@ const (
 
 	reasonEmpty         = "Empty"
 	reasonUnderutilized = "Underutilized"
+	reasonDrifted       = "Drifted"
 )
 
 // longestAfter is the maximum of consolidation.after.
@@ -118,7 +119,7 @@ func (c *conversion) budgets() error {
 			return fmt.Errorf("%s.nodes: %q must be a number or a percentage such as 10%%", field, nodes)
 		}
 		if others := b.others(); len(others) > 0 {
-			c.note(field+".reasons", strings.Join(others, ", "), "A fleet replaces no machines because of drift or of their health.", "Nothing.")
+			c.note(field+".reasons", strings.Join(others, ", "), "A fleet replaces no machines for this reason.", "Nothing.")
 		}
 		scheduled := b.Schedule != nil && b.Duration != nil
 		if b.Reasons == nil && !scheduled {
@@ -152,6 +153,9 @@ func (b *budget) reasons() (all []v1alpha1.FleetBudgetReason) {
 	if b.has(reasonUnderutilized) {
 		all = append(all, v1alpha1.BudgetUnderUsed, v1alpha1.BudgetExchange)
 	}
+	if b.has(reasonDrifted) {
+		all = append(all, v1alpha1.BudgetDrifted)
+	}
 	return all
 }
 
@@ -165,7 +169,7 @@ func (b *budget) others() []string {
 	if b.Reasons == nil {
 		return nil
 	}
-	return keep(*b.Reasons, func(r string) bool { return r != reasonEmpty && r != reasonUnderutilized })
+	return keep(*b.Reasons, func(r string) bool { return r != reasonEmpty && r != reasonUnderutilized && r != reasonDrifted })
 }
 
 // stricter returns the stricter of two numbers of nodes, as of now if one of them is a percentage.

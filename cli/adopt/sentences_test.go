@@ -67,7 +67,7 @@ template: {spec: {requirements: [{key: node.kubernetes.io/instance-type, operato
 		"A fleet compares savings with the cost of moving pods, but not by Karpenter's score.", "Nothing, or change consolidation.horizon: savings after it do not count.",
 		"Karpenter evicts pods of Jobs when it consolidates. A fleet moves or evicts batch pods only if they have an annotation that allows it.")
 	add(pool("{disruption: {consolidateAfter: 9999h}}"), pool("{disruption: {consolidateAfter: 8784h}}"), "The maximum of a fleet is 8784h.", "Nothing, or set consolidation.policy to Never.")
-	add(pool("{disruption: {budgets: [{nodes: '1', reasons: [Drifted, Empty]}]}}"), plain, "A fleet replaces no machines because of drift or of their health.")
+	add(pool("{disruption: {budgets: [{nodes: '1', reasons: [Haunted, Empty]}]}}"), plain, "A fleet replaces no machines for this reason.")
 	add(pool("{disruption: {budgets: [{nodes: '1'}, {nodes: 10%}]}}"), plain, "A fleet has one maximum, either a number or a percentage. This is the stricter one of %d nodes.", "Nothing, or change consolidation.maxUnavailable.")
 
 	add(pool(`{template: {metadata: {annotations: {a: b}}}}`), plain, "A fleet sets no annotations on nodes.", "Use a label, or set the annotation by a controller of your own.", "What is different:")

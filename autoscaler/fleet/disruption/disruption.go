@@ -1,5 +1,5 @@
-// Package disruption has the budgets of a NodeFleet: how many of its machines may be drained or released at the same time,
-// for which reasons and at which times. Budgets are those of Karpenter's NodePools.
+// Package disruption says which machines of a NodeFleet are replaced regardless of what that costs, and how many may be drained
+// or released at the same time, for which reasons and at which times. Budgets are those of Karpenter's NodePools.
 package disruption
 
 import (
@@ -16,7 +16,9 @@ import (
 )
 
 // Reasons are all reasons for which a machine is drained or released.
-var Reasons = []v1alpha1.FleetBudgetReason{v1alpha1.BudgetEmpty, v1alpha1.BudgetUnderUsed, v1alpha1.BudgetExchange}
+var Reasons = []v1alpha1.FleetBudgetReason{
+	v1alpha1.BudgetEmpty, v1alpha1.BudgetUnderUsed, v1alpha1.BudgetExchange, v1alpha1.BudgetUnhealthy, v1alpha1.BudgetExpired, v1alpha1.BudgetDrifted,
+}
 
 // Budget limits the number of machines that are drained or released at the same time.
 type Budget struct {

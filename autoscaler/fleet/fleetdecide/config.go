@@ -40,6 +40,8 @@ type Config struct {
 	MaxUnavailable intstr.IntOrString
 	// Budgets limit that number further for some reasons or at some times.
 	Budgets []disruption.Budget
+	// Replace says which machines are replaced regardless of what that costs.
+	Replace disruption.Policy
 	// MaxFlavors is the maximum number of flavors of which machines are ordered in one round, and also of those of
 	// which machines are released; 0 means no maximum.
 	MaxFlavors int
@@ -85,8 +87,8 @@ type Config struct {
 func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 	c := &spec.Consolidation
 	return Config{
-		Budgets: disruption.Parse(c.Budgets),
-		Class:   ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
+		Budgets: disruption.Parse(c.Budgets), Replace: disruption.PolicyOf(c),
+		Class: ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
 		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration, MaxWait: spec.Scaling.MaxWait.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed, MoveServices: movesServices(c),

@@ -26,6 +26,8 @@ type FleetOptions struct {
 	Budget int
 	// Allowed is how many more may be for a reason. Reasons that are missing have no other limit than Budget.
 	Allowed map[v1alpha1.FleetBudgetReason]disruption.Allowance
+	// Replace are the machines to replace regardless of what that costs, the most urgent first.
+	Replace []disruption.Replacement
 	// Spare is the number of machines above the minimum, by flavor. Flavors that are missing have none.
 	Spare map[string]int
 	// Least is the minimum number of machines, by flavor. Flavors that are missing have none.
@@ -97,7 +99,8 @@ type FleetDecision struct {
 //
 // Empty machines are released at the end of their paid time, unless they will be used soon (see release). While nothing
 // is bought, mover, which must have seen every round, chooses under-used machines to drain, and sets of machines are
-// exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods that will run here keep machines (see
+// exchanged for cheaper ones if that pays (see [moves.Exchange]), and machines that must go are replaced, one at a time (see
+// [moves.Replace]). Only pods that will run here keep machines (see
 // waiting). A pod that fits no machine, or waits for one of another fleet, blocks nothing.
 //
 // Expendable pods keep no machine. Purchases count their room as taken nevertheless: the scheduler has tried to preempt them

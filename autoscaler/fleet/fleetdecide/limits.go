@@ -157,6 +157,22 @@ func (r *planning) leaving() int {
 	return leaving
 }
 
+// replacements returns the machines to replace, and says so if too many are unhealthy.
+func (r *planning) replacements() []disruption.Replacement {
+	var all []disruption.Machine
+	for _, m := range r.all {
+		if m.Leaving || m.OnOrder || m.NodeState == nil || !m.NodeState.Ready || m.NodeState.Deleted {
+			continue
+		}
+		all = append(all, disruption.Machine{Node: m.Key, Age: r.now.Sub(m.Ordered), Drifted: m.Outdated && !m.RolledOut, Unhealthy: m.NodeState.Unhealthy})
+	}
+	due, held := r.c.Replace.Due(all)
+	if held != "" {
+		r.recordEvent(Event{true, v1alpha1.FleetReasonNodesUnhealthy, v1alpha1.ActionWait, held})
+	}
+	return due
+}
+
 // allowed returns how many more machines may be drained or released for each reason.
 func (r *planning) allowed() map[v1alpha1.FleetBudgetReason]disruption.Allowance {
 	if len(r.c.Budgets) == 0 {

@@ -77,10 +77,63 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 			d.stays(drain.Node, bound(n, v1alpha1.BudgetUnderUsed))
 		}
 	}
-	if budget, _ := o.left(v1alpha1.BudgetExchange, taken); o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
+	d.replace(s, &o, nodes, spare, taken)
+	if budget, _ := o.left(v1alpha1.BudgetExchange, taken); d.Exchange == nil && o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
 		o.Spare = spare // minus what is released and drained
 		d.exchange(s, o, budget)
 	}
+}
+
+// replace begins to replace one machine that must go, the most urgent for which that is possible, and none while machines
+// are on order. Where the flavor has no more than its minimum, another machine of it is bought, even if no pod needs it.
+func (d *FleetDecision) replace(s *cluster.State, o *FleetOptions, nodes map[string]*cluster.Node, spare map[string]int, taken int) {
+	if len(o.Replace) == 0 || slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Ordered }) {
+		return
+	}
+	planned := cluster.Plan{Release: d.Release, Drains: d.Drains}
+	buy := buyer(s, *o, purchase.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod})
+	for _, m := range o.Replace {
+		n := nodes[m.Node]
+		if n == nil || d.goes(m.Node) {
+			continue
+		}
+		left, why := o.left(m.Reason, taken)
+		if left > 0 {
+			var e cluster.Exchange
+			if e, why = moves.Replace(s, o.exchange(0, planned), m.Node, buy); why == "" {
+				why = d.keepMinimum(s, o, n, &e, spare)
+			}
+			if why == "" {
+				e.Reason = m.Why + ": " + e.Reason
+				d.Exchange = &e
+				return
+			}
+		}
+		d.stays(m.Node, fmt.Sprintf("it is to be replaced, because %s. But it stays: %s", m.Why, why))
+	}
+}
+
+// goes reports whether a node is released or drained in this round.
+func (d *FleetDecision) goes(node string) bool {
+	return slices.ContainsFunc(d.Release, func(r cluster.Release) bool { return r.Node == node }) ||
+		slices.ContainsFunc(d.Drains, func(drain cluster.Drain) bool { return drain.Node == node })
+}
+
+// keepMinimum adds a machine to an exchange of a node whose flavor would otherwise have fewer than its minimum. It returns why
+// the exchange is not possible, or "".
+func (d *FleetDecision) keepMinimum(s *cluster.State, o *FleetOptions, n *cluster.Node, e *cluster.Exchange, spare map[string]int) string {
+	same := func(p cluster.Purchase) bool { return p.Flavor == n.Flavor }
+	if spare[n.Flavor] <= 0 && !slices.ContainsFunc(e.Buy, same) {
+		sold := slices.ContainsFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == n.Flavor && f.Sells(1) })
+		if !sold {
+			return "flavor " + n.Flavor + " has its minimum number of machines, and no other can be bought"
+		}
+		e.Buy = append(e.Buy, cluster.Purchase{Flavor: n.Flavor, Class: o.Class, Reason: "replaces " + n.Name})
+	}
+	if len(e.Buy) > 0 {
+		return o.Exhausted
+	}
+	return ""
 }
 
 // left returns how many more machines may be drained or released for a reason if so many are already chosen, and the limit

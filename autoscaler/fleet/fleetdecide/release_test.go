@@ -1,12 +1,15 @@
 package fleetdecide
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/test/fixtures/states"
 )
@@ -185,5 +188,83 @@ func TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch(t *testin
 				t.Errorf("where a machine takes %v to go, another would cost %d, want %d", tc.goes, r.Another, want)
 			}
 		}
+	}
+}
+
+func TestMachinesThatMustGoAreReplacedOneAtATimeAndTheReplacementIsBoughtFirst(t *testing.T) {
+	drifted := func(m *Machine) { m.Outdated = true }
+	for _, tc := range []struct {
+		name   string
+		change func(*scene, *Machine)
+		want   []string
+		kept   string
+	}{
+		{"nothing is wrong", func(*scene, *Machine) {}, nil, ""},
+		{"too old", func(_ *scene, m *Machine) { m.Ordered = midnight.Add(-1000 * time.Hour) }, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"drifted", func(_ *scene, m *Machine) { drifted(m) }, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"drifted, and cluster-api replaces it", func(_ *scene, m *Machine) { drifted(m); m.RolledOut = true }, nil, ""},
+		{"unhealthy", func(_ *scene, m *Machine) { m.NodeState.Unhealthy = "its disk is read-only" }, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"whatever the policy", func(s *scene, m *Machine) { drifted(m); s.c.Empty, s.c.UnderUsed = false, false }, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"a budget for drifted machines", func(s *scene, m *Machine) {
+			drifted(m)
+			s.c.Budgets = disruption.Parse([]v1alpha1.FleetBudget{{Nodes: "0", Reasons: []v1alpha1.FleetBudgetReason{v1alpha1.BudgetDrifted}}})
+		}, nil, "the fleet or its template has changed since. But it stays: spec.consolidation.budgets[0] allows no more"},
+		{"a budget for other reasons", func(s *scene, m *Machine) {
+			drifted(m)
+			s.c.Budgets = disruption.Parse([]v1alpha1.FleetBudget{{Nodes: "0", Reasons: []v1alpha1.FleetBudgetReason{v1alpha1.BudgetExpired}}})
+		}, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"a pod that stays", func(s *scene, m *Machine) { drifted(m); s.node("a").Pods[0].Fixed = true }, nil, "But it stays: pod x must not be moved"},
+		{"a machine is on order", func(s *scene, m *Machine) { drifted(m); s.machine("c", "small", minute) }, nil, ""},
+		{"a pod is pending", func(s *scene, m *Machine) { drifted(m); s.pending(job("p", 9, time.Hour)) }, []string{"order large 0 to 1"}, ""},
+		{"no more machines are allowed", func(s *scene, m *Machine) { drifted(m); s.c.Limits.Machines = new(int64(2)) }, nil, "But it stays: "},
+		{"there is room on another machine", func(s *scene, m *Machine) { drifted(m); s.node("b").Capacity = large.Size }, []string{"cordon a"}, ""},
+		{"there is room, but the flavor has its minimum", func(s *scene, m *Machine) { drifted(m); s.node("b").Pods = nil; s.flavor("small").Min = 2 },
+			[]string{"order small 2 to 3", "cordon a"}, ""},
+		{"an empty machine of a flavor with its minimum", func(s *scene, m *Machine) { drifted(m); s.node("a").Pods = nil; s.flavor("small").Min = 2 },
+			[]string{"order small 2 to 3", "cordon a"}, ""},
+		{"its flavor has its minimum and cannot be bought", func(s *scene, m *Machine) {
+			drifted(m)
+			s.node("b").Pods, s.flavor("small").Min = nil, 2
+			s.State.Flavors = s.State.Flavors[:1]
+		}, nil, "flavor small has its minimum number of machines, and no other can be bought"},
+		{"two of them", func(s *scene, m *Machine) { drifted(m); s.Machines[1].Outdated = true }, []string{"order small 2 to 3", "cordon a"}, ""},
+		{"the fleet only observes what is not ready", func(s *scene, m *Machine) { drifted(m); m.NodeState.Deleted = true }, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.c.MoveServices, s.c.Replace = true, disruption.Policy{ExpireAfter: 1000 * time.Hour, Drifted: true}
+			s.c.Horizon = minute // nothing is exchanged for its price
+			s.ready("a", "small", service("x", 4))
+			s.ready("b", "small", service("y", 4))
+			tc.change(s, &s.Machines[0])
+			a := s.round()
+			check(t, a, tc.want...)
+			kept := ""
+			for _, k := range a.Fleet.Kept {
+				if k.Node == "a" {
+					kept += k.Reason
+				}
+			}
+			if !strings.Contains(kept, tc.kept) || tc.kept == "" && strings.Contains(kept, "replaced") {
+				t.Errorf("it is kept because %q, want %q", kept, tc.kept)
+			}
+		})
+	}
+}
+
+// TestIfTooManyMachinesAreUnhealthyTheFleetSaysSo has three machines, of which two are unhealthy.
+func TestIfTooManyMachinesAreUnhealthyTheFleetSaysSo(t *testing.T) {
+	s := newScene()
+	for i, name := range []string{"a", "b", "c"} {
+		m := s.ready(name, "small", service("x"+name, 4))
+		if i < 2 {
+			m.NodeState.Unhealthy = "its disk is read-only"
+		}
+	}
+	s.c.Horizon = minute
+	a := s.round()
+	check(t, a)
+	if len(a.Events) != 1 || a.Events[0].Reason != v1alpha1.FleetReasonNodesUnhealthy || !strings.HasPrefix(a.Events[0].Message, "2 of 3 machines are unhealthy") {
+		t.Errorf("Events: %+v", a.Events)
 	}
 }

@@ -110,6 +110,8 @@ type NodeState struct {
 	Deleted, Drained bool
 	// Taints are its taints, in the format of [Machine.Startup].
 	Taints []string
+	// Unhealthy is the condition for which its machine is to be replaced, for people; empty if there is none.
+	Unhealthy string
 	// Lacks is an extended resource that machines of the flavor should have and that it does not have; empty if there is none.
 	Lacks corev1.ResourceName
 	// Remains are the pods on the node if it is not ready.
@@ -422,9 +424,10 @@ func (r *planning) plan() {
 	left, quota, unmet := r.reachMinimum(s)
 	c := r.c
 	c.Limits = left.And(quota)
+	replace := r.replacements()
 	over := withhold(s, r.flavors, left, quota)
 	d := Fleet(s, FleetOptions{
-		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Allowed: r.allowed(), Spare: r.spare(), Least: r.least(),
+		Config: c, Buy: r.o.Gather <= 0, Exhausted: exhausted(left, quota), Budget: r.budget(), Allowed: r.allowed(), Replace: replace, Spare: r.spare(), Least: r.least(),
 		Orders: r.m.nominations.times, Decided: r.decidedFor(), Lessons: &r.m.lessons,
 	}, r.m.mover, r.now)
 	r.limit(&d, over)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"supercargo.dev/supercargo/autoscaler/fleet/disruption"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/cluster/extended"
@@ -271,6 +273,13 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 	going := fleet(under())
 	unwanted := fleet(quiet(nil, node("a")), func(o *FleetOptions) { o.Empty, o.UnderUsed = false, false })
 	roomy := fleet(under(ago(job("p", 1, time.Hour), patience)))
+	replaced := func(change func(*scene)) string {
+		return round(func(s *scene) {
+			s.c.MoveServices, s.c.Replace, s.c.Horizon = true, disruption.Policy{Drifted: true}, minute
+			s.ready("a", "small", service("x", 4)).Outdated = true
+			change(s)
+		})
+	}
 	deferred := fleet(dollarsByTheSecond(podsOf(job("p", 6, time.Hour)), full("a", 5*minute)), func(o *FleetOptions) { *o = waitingFor(10 * minute) })
 	expected := func(n int) string {
 		return fleet(came(quiet(podsOf(job("p", 2, time.Hour))), often(job("", 2, time.Hour), n)...))
@@ -368,6 +377,10 @@ func TestEachSentenceOfARoundIsSaidWhereItIsTrueAndNotWhereItIsNot(t *testing.T)
 		{"spec.consolidation.policy does not allow releasing a machine with pods", fleet(under(), func(o *FleetOptions) { o.UnderUsed = false }), going},
 		{"its pods have room elsewhere, but its billing period has not ended: it is emptied in %v at the earliest", fleet(paid), going},
 		{"spec.consolidation.maxUnavailable is reached", fleet(under(), func(o *FleetOptions) { o.Budget = 0 }), going},
+		{"it is to be replaced, because %s. But it stays: %s", replaced(func(s *scene) { s.c.MaxUnavailable = intstr.FromInt32(0) }), replaced(func(*scene) {})},
+		{" has its minimum number of machines, and no other can be bought", replaced(func(s *scene) {
+			s.node("a").Pods, s.flavor("small").Min, s.State.Flavors = nil, 1, s.State.Flavors[:1]
+		}), replaced(func(s *scene) { s.node("a").Pods, s.flavor("small").Min = nil, 1 })},
 		{" has its minimum number of machines", fleet(under(), func(o *FleetOptions) { o.Spare = nil }), going},
 		{"it seems to have room for a pending pod", roomy, going},
 		{"it is empty", empty, going},

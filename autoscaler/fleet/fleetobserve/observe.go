@@ -281,6 +281,7 @@ func (o *Observation) nodeState(node *corev1.Node, key string) *fleetdecide.Node
 	if !is {
 		n.Remains = o.remains(key)
 	}
+	n.Unhealthy = unhealthy(node, o.Self.Fleet.Spec.Consolidation.UnhealthyConditions, o.Now)
 	return n
 }
 

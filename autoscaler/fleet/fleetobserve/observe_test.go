@@ -599,3 +599,32 @@ func TestPodsOfABudgetThatIsSpentStay(t *testing.T) {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }
+
+// TestANodeIsUnhealthyOnceItHasHadAConditionForLongEnough has a node whose kernel has hung for ten minutes.
+func TestANodeIsUnhealthyOnceItHasHadAConditionForLongEnough(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))},
+		{Type: "KernelDeadlock", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute))},
+	}}}
+	when := func(kind string, status corev1.ConditionStatus, lasts time.Duration) v1alpha1.UnhealthyCondition {
+		return v1alpha1.UnhealthyCondition{Type: kind, Status: status, Duration: metav1.Duration{Duration: lasts}}
+	}
+	const says = "condition KernelDeadlock of its node has been True for at least 10m0s"
+	for _, tc := range []struct {
+		name       string
+		conditions []v1alpha1.UnhealthyCondition
+		want       string
+	}{
+		{"no conditions", nil, ""},
+		{"for long enough", []v1alpha1.UnhealthyCondition{when("KernelDeadlock", corev1.ConditionTrue, 10*time.Minute)}, says},
+		{"not for long enough", []v1alpha1.UnhealthyCondition{when("KernelDeadlock", corev1.ConditionTrue, 10*time.Minute+1)}, ""},
+		{"another status", []v1alpha1.UnhealthyCondition{when("KernelDeadlock", corev1.ConditionFalse, 0)}, ""},
+		{"another condition", []v1alpha1.UnhealthyCondition{when("ReadonlyFilesystem", corev1.ConditionTrue, 0)}, ""},
+		{"one of several", []v1alpha1.UnhealthyCondition{when("ReadonlyFilesystem", corev1.ConditionTrue, 0), when("KernelDeadlock", corev1.ConditionTrue, 10*time.Minute)}, says},
+	} {
+		if got := unhealthy(node, tc.conditions, now); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package fleetobserve
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/fleetdecide"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -50,4 +52,18 @@ func (o *Observation) remains(node string) fleetdecide.Remains {
 func (o *Observation) Dead(m fleetdecide.Machine, node *corev1.Node) bool {
 	m.NodeState = o.nodeState(node, "")
 	return !m.NodeState.Ready && m.Unready(o.Now) >= joinTimeout(o.Self.Fleet, o.Self.Flavor(m.Flavor))
+}
+
+// unhealthy returns the first of the conditions that the node has had for long enough, for people; "" if it has none.
+func unhealthy(node *corev1.Node, conditions []v1alpha1.UnhealthyCondition, now time.Time) string {
+	for i := range conditions {
+		bad := &conditions[i]
+		for j := range node.Status.Conditions {
+			c := &node.Status.Conditions[j]
+			if string(c.Type) == bad.Type && c.Status == bad.Status && now.Sub(c.LastTransitionTime.Time) >= bad.Duration.Duration {
+				return fmt.Sprintf("condition %s of its node has been %s for at least %v", bad.Type, bad.Status, bad.Duration.Duration)
+			}
+		}
+	}
+	return ""
 }

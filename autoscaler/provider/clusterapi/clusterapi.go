@@ -303,7 +303,7 @@ func machinesOf(d *clusterv1.MachineDeployment, own []clusterv1.Machine) []provi
 func machine(flavor string, m *clusterv1.Machine) provider.Machine {
 	found := provider.Machine{
 		Name: m.Name, Flavor: flavor, Node: m.Status.NodeRef.Name, Ordered: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil,
-		Outdated: outdated(m),
+		Outdated: outdated(m), RolledOut: true, // by the strategy of the MachineDeployment
 	}
 	for _, kind := range []string{clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition} {
 		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {

@@ -492,7 +492,7 @@ func TestAMachineSaysWhatItWaitsFor(t *testing.T) {
 		})
 	}
 	got := machine("small", capiMachine("a", on("node-1"), going))
-	want := provider.Machine{Name: "a", Flavor: "small", Node: "node-1", Ordered: start, Leaving: true}
+	want := provider.Machine{Name: "a", Flavor: "small", Node: "node-1", Ordered: start, Leaving: true, RolledOut: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("machine (-want +got):\n%s", diff)
 	}

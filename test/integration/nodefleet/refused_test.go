@@ -107,6 +107,7 @@ func refusals() []refusal {
 		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
 	}
 	all = append(all, budgetRefusals()...)
+	all = append(all, replacementRefusals()...)
 	all = append(all, openStackRefusals()...)
 	all = append(all, karpenterRefusals()...)
 	all = append(all, templateRefusals()...)
@@ -199,9 +200,9 @@ func budgetRefusals() []refusal {
 		{"duration", together, nil, together},
 		{"nodes", "nodes pattern", "101%", "should match"},
 		{"reasons", "reasons minItems", []any{}, "should have at least 1 items"},
-		{"reasons", "reasons maxItems", []any{"Empty", "UnderUsed", "Exchange", "Empty"}, "must have at most 3 items"},
+		{"reasons", "reasons maxItems", []any{"Empty", "UnderUsed", "Exchange", "Unhealthy", "Expired", "Drifted", "Empty"}, "must have at most 6 items"},
 		{"reasons", "reasons x-kubernetes-list-type", []any{"Empty", "Empty"}, `Duplicate value: "Empty"`},
-		{"reasons", "reasons[] enum", []any{"Drifted"}, "Unsupported value"},
+		{"reasons", "reasons[] enum", []any{"Haunted"}, "Unsupported value"},
 		{"schedule", "schedule pattern", "daily", "should match"},
 		{"schedule", "schedule maxLength", "0 0 * * " + strings.Repeat("1", 100), "may not be more than 100"},
 		{"duration", "duration pattern", "-5m", "should match"},
@@ -212,6 +213,36 @@ func budgetRefusals() []refusal {
 		all = append(all, refusal{"consolidation.budgets", "[] " + r.rule, with(r.path, r.value), r.says})
 	}
 	return all
+}
+
+// replacementRefusals returns those of what machines are replaced for.
+func replacementRefusals() []refusal {
+	const path, least = "consolidation.unhealthyConditions", "must be at least 1m"
+	with := func(field string, value any) []any {
+		c := map[string]any{"type": "KernelDeadlock", "status": "True", "duration": "10m"}
+		if c[field] = value; value == nil {
+			delete(c, field)
+		}
+		return []any{c}
+	}
+	many := make([]any, 51)
+	for i := range many {
+		many[i] = map[string]any{"type": fmt.Sprint("Condition", i)}
+	}
+	return []refusal{
+		{"consolidation.drifted", "enum", "Ignore", `supported values: "Replace", "Keep"`},
+		{"consolidation.expireAfter", "pattern", "Never", "should match"},
+		{"consolidation.expireAfter", "maxLength", strings.Repeat("0", 32) + "5m", "may not be more than 32"},
+		{"consolidation.expireAfter", least, "59s", least},
+		{path, "maxItems", many, "must have at most 50 items"},
+		{path, "[].required", with("type", nil), "type: Required value"},
+		{path, "x-kubernetes-list-map-keys", append(with("type", "A"), with("type", "A")...), "Duplicate value"},
+		{path, "[] type minLength", with("type", ""), "at least 1 chars long"},
+		{path, "[] type maxLength", with("type", strings.Repeat("a", 317)), "may not be more than 316"},
+		{path, "[] status enum", with("status", "Maybe"), "Unsupported value"},
+		{path, "[] duration pattern", with("duration", "-5m"), "should match"},
+		{path, "[] duration maxLength", with("duration", strings.Repeat("0", 32)+"5m"), "may not be more than 32"},
+	}
 }
 
 // openStackRefusals returns those of the properties of servers.
@@ -552,7 +583,9 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 		},
 		"consolidation": map[string]any{
 			"policy": "WhenUnderUsed", "evictServices": "OptOut", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
-			"horizon": "1h", "releaseDelay": "3s",
+			"horizon": "1h", "releaseDelay": "3s", "drifted": "Replace", "unhealthyConditions": []any{
+				map[string]any{"type": "KernelDeadlock", "status": "True", "duration": "10m"}, map[string]any{"type": "ReadonlyFilesystem", "status": "True", "duration": "10m"},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, f.Object["spec"]); diff != "" {
