@@ -166,6 +166,9 @@ func TestPodsThatMayNotBeInterruptedStayOffSpotMachines(t *testing.T) {
 	if a.Err == nil || !strings.Contains(fitMessage(a), "may be interrupted and the pod must not be") {
 		t.Errorf("a pod that must not be interrupted fits a spot machine: %q, %v", a.Node, fitMessage(a))
 	}
+	place(t, s, "spot", fixtures.Pod("agent", 100, gi/4, steady, func(p *corev1.Pod) { // which is for this node
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+	}))
 	s.AddNode(fixtures.Node("on-demand", 4000, 8*gi))
 	place(t, s, "on-demand", fixtures.Pod("steady", 100, gi, steady))
 	place(t, s, "spot", fixtures.Pod("web", 100, gi))

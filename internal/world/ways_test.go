@@ -76,8 +76,8 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 		{"nobody would start it again", map[string]string{migration: "restart", safe: "true"}, func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }, 0, "no controller"},
 		{"a bare pod is moved with its state", map[string]string{migration: "checkpoint"}, func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }, migrate, ""},
 		{"one that cannot be moved", map[string]string{migration: "checkpoint"}, func(_ *World, p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		}, 0, "emptyDir"},
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}}}}
+		}, 0, "may stay on the node"},
 		{"its Job counts it as failed", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) {
 			w.Jobs["default/j"].Spec.PodReplacementPolicy = nil
 		}, 0, "podReplacementPolicy"},

@@ -69,19 +69,22 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter admits batch pods to batch machines, services to service machines, both to machines of any class, and the pods
-// of a DaemonSet to all. Pods that must not be interrupted are not admitted to spot machines. Evicting pods would not change its answer.
+// of a DaemonSet to all. Other pods that must not be interrupted are not admitted to spot machines. Evicting pods would not
+// change its answer.
 func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
-	of, _ := class.OfPod(pod)
-	node, _ := class.OfNode(info.Node(), class.Any)
-	if node.Takes(of) || class.EveryNode(pod) {
-		if accepts, _ := capacity.Accepts(pod); !accepts && capacity.Of(info.Node().Labels) == capacity.Spot {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-				"node(s) may be interrupted and the pod must not be (annotation "+v1alpha1.AnnotationInterruptible+")")
-		}
+	if class.EveryNode(pod) {
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-		fmt.Sprintf("node(s) took only %s pods and the pod is %s (label %s)", node, of, v1alpha1.LabelClass))
+	of, _ := class.OfPod(pod)
+	if node, _ := class.OfNode(info.Node(), class.Any); !node.Takes(of) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("node(s) took only %s pods and the pod is %s (label %s)", node, of, v1alpha1.LabelClass))
+	}
+	if accepts, _ := capacity.Accepts(pod); !accepts && capacity.Of(info.Node().Labels) == capacity.Spot {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"node(s) may be interrupted and the pod must not be (annotation "+v1alpha1.AnnotationInterruptible+")")
+	}
+	return nil
 }
 
 // EventsToRegister returns the events that may make a rejected pod schedulable: a node that accepts its class, or a

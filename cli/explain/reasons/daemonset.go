@@ -29,6 +29,7 @@ var onItsNode = map[string]string{
 	"had taints that the pod didn't tolerate":               "a toleration in the DaemonSet, or the removal of the taint from its node",
 	"didn't match Pod's node affinity/selector":             "",
 	"node(s) didn't satisfy plugin(s)":                      "",
+	"node(s) may be interrupted":                            "",
 	"didn't match scheduler-enforced node affinity":         "a scheduler whose configuration (addedAffinity) does not exclude its node",
 	"didn't have free ports for the requested pod ports":    "another hostPort in the DaemonSet, or the end of the pod on its node that has the port",
 	"Too many pods":                                         "fewer other pods on its node, a higher priority than theirs (priorityClassName in the DaemonSet), or a higher maxPods of the kubelet of the node",

@@ -140,6 +140,7 @@ var table = []entry{
 	{"composite pod group", Answer{gangs, waitForGang}},
 
 	{"node(s) took only", Answer{"NodeClass", "nodes of the pod's class, or nodes without the label supercargo.dev/class"}},
+	{"node(s) may be interrupted", Answer{"NodeClass", "nodes on demand, or the annotation supercargo.dev/interruptible without the value false"}},
 	{"node(s) were not the one that receives the checkpoint", Answer{staging, "nothing: the Migration has chosen a node"}},
 	{"node(s) could not restore the checkpoint", Answer{staging, "nothing, unless it lasts: supercargo explain migration says how far it is"}},
 	{"had room but was rejected by", Answer{"TimeBin or BestFit", "nothing: the next attempt evaluates all nodes"}},
