@@ -784,8 +784,8 @@ type NodeFleetStatus struct {
 	// +optional
 	UnlistedFlavors int32 `json:"unlistedFlavors,omitempty"`
 
-	// kept are machines that are under-used or empty but not released, ordered by name. At
-	// most 100 are listed.
+	// kept are machines that are under-used, empty or to be replaced but not released, ordered
+	// by name. At most 100 are listed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional

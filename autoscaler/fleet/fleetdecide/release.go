@@ -63,7 +63,19 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 		}
 		return
 	}
-	for _, drain := range proposed.Drains {
+	d.drain(s, o, proposed.Drains, nodes, may, bound)
+	d.replace(s, &o, nodes, spare, taken)
+	if budget, _ := o.left(v1alpha1.BudgetExchange, taken); d.Exchange == nil && o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
+		o.Spare = spare // minus what is released and drained
+		d.exchange(s, o, budget)
+	}
+}
+
+// drain accepts those of the proposed drains that are allowed, and records why the other machines stay. may counts a machine
+// that goes, and bound is why it may not.
+func (d *FleetDecision) drain(s *cluster.State, o FleetOptions, proposed []cluster.Drain, nodes map[string]*cluster.Node,
+	may func(*cluster.Node, v1alpha1.FleetBudgetReason) bool, bound func(*cluster.Node, v1alpha1.FleetBudgetReason) string) {
+	for _, drain := range proposed {
 		n := nodes[drain.Node]
 		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
 		case !o.UnderUsed:
@@ -76,11 +88,6 @@ func (d *FleetDecision) consolidate(s *cluster.State, o FleetOptions, proposed c
 		default:
 			d.stays(drain.Node, bound(n, v1alpha1.BudgetUnderUsed))
 		}
-	}
-	d.replace(s, &o, nodes, spare, taken)
-	if budget, _ := o.left(v1alpha1.BudgetExchange, taken); d.Exchange == nil && o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
-		o.Spare = spare // minus what is released and drained
-		d.exchange(s, o, budget)
 	}
 }
 

@@ -492,7 +492,7 @@ func TestAnEmptySpotMarketFallsBackToOnDemandAndComesBack(t *testing.T) {
 	if len(a.Abandoned) != 1 || len(a.Orders) != 1 || a.Orders[0].Flavor != "large" {
 		t.Fatalf("after a spot machine did not come: abandoned %v, ordered %v", a.Abandoned, a.Orders)
 	}
-	until := a.Abandoned[0].Avoidance.Until
+	until := a.Abandoned[0].Until
 	for _, tc := range []struct {
 		left time.Duration
 		want string

@@ -530,11 +530,11 @@ func TestPodsThatMayNotBeInterruptedAreOfTheirOwnKind(t *testing.T) {
 	of := func(annotations map[string]string) *constraint.Pod {
 		return mustCompile(t, c, pod("web", func(p *corev1.Pod) { p.Annotations = annotations }))
 	}
-	any, steady := of(nil), of(map[string]string{"supercargo.dev/interruptible": "false"})
-	if any.Key() == steady.Key() || any.StaticKey() == steady.StaticKey() {
+	plain, steady := of(nil), of(map[string]string{"supercargo.dev/interruptible": "false"})
+	if plain.Key() == steady.Key() || plain.StaticKey() == steady.StaticKey() {
 		t.Error("a pod that may not be interrupted has the constraints of one that may")
 	}
-	if of(map[string]string{"supercargo.dev/interruptible": "true"}) != any {
+	if of(map[string]string{"supercargo.dev/interruptible": "true"}) != plain {
 		t.Error("a pod that says that it may be interrupted differs from one that says nothing")
 	}
 }
