@@ -295,6 +295,7 @@ func TestAPodThatCannotBeMovedIsEvictedAndItIsSaidWhy(t *testing.T) {
 	b := newBench(t, "stuck", 2)
 	volume := func(p *corev1.PodTemplateSpec) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/data", SubPath: "part"}}
 	}
 	how := func(value string) func(*corev1.PodTemplateSpec) {
 		return func(p *corev1.PodTemplateSpec) {

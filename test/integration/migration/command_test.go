@@ -81,6 +81,7 @@ func TestTheCommandSaysWhyAPodCannotBeMoved(t *testing.T) {
 	b.deschedule()
 	b.bare(func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/data", SubPath: "part"}}
 	})
 	for _, args := range [][]string{{"migrate", "work"}, {"migrate", "work", "--dry-run"}} {
 		code, stdout, stderr := b.supercargo(args...)

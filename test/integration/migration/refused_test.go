@@ -28,8 +28,9 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 		reason string
 	}{
 		{name: "not-opted-in", pod: func(p *corev1.Pod) { p.Annotations = nil }, reason: "NotOptedIn"},
-		{name: "empty-dir", pod: func(p *corev1.Pod) {
+		{name: "part-of-an-empty-dir", pod: func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/data", SubPath: "part"}}
 		}, reason: "EmptyDirUnsupported"},
 		{name: "two-containers", pod: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "two", Image: "x"})
