@@ -137,9 +137,6 @@ func (d *FleetDecision) keepMinimum(s *cluster.State, o *FleetOptions, n *cluste
 		}
 		e.Buy = append(e.Buy, cluster.Purchase{Flavor: n.Flavor, Class: o.Class, Reason: "replaces " + n.Name})
 	}
-	if len(e.Buy) > 0 {
-		return o.Exhausted
-	}
 	return ""
 }
 

@@ -222,6 +222,16 @@ func TestMachinesThatMustGoAreReplacedOneAtATimeAndTheReplacementIsBoughtFirst(t
 			[]string{"order small 2 to 3", "cordon a"}, ""},
 		{"an empty machine of a flavor with its minimum", func(s *scene, m *Machine) { drifted(m); s.node("a").Pods = nil; s.flavor("small").Min = 2 },
 			[]string{"order small 2 to 3", "cordon a"}, ""},
+		{"an empty machine is released anyway", func(s *scene, m *Machine) { drifted(m); s.node("a").Pods = nil }, []string{"cordon a"}, ""},
+		{"there is room, but the flavor has its minimum, and no more machines are allowed", func(s *scene, m *Machine) {
+			drifted(m)
+			s.node("a").Pods, s.flavor("small").Min, s.c.Limits.Machines = nil, 2, new(int64(2))
+		}, nil, "has its minimum number of machines, and no other can be bought"},
+		{"another machine could be exchanged for a cheaper one", func(s *scene, m *Machine) {
+			drifted(m)
+			s.c.Horizon = 8 * time.Hour
+			s.ready("l", "large", service("z", 2))
+		}, []string{"cordon a"}, ""},
 		{"its flavor has its minimum and cannot be bought", func(s *scene, m *Machine) {
 			drifted(m)
 			s.node("b").Pods, s.flavor("small").Min = nil, 2
