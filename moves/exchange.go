@@ -123,7 +123,7 @@ func Exchanges(s *cluster.State, c ExchangeConfig, buy Buyer) iter.Seq[cluster.E
 	}
 }
 
-// Replace returns how a machine is emptied that must go whatever that costs: the cheapest of the ways that [Exchange] knows,
+// Replace returns how to empty a machine that must go regardless of the costs: the cheapest of the ways that [Exchange] knows,
 // which may buy machines for its pods. why says that there is none, because a pod may not leave, or because no machine can be
 // bought for one; it is empty otherwise. Margin and Residence do not count, and the machine may be empty.
 //

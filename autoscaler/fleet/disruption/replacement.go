@@ -16,7 +16,7 @@ type Machine struct {
 	Node string
 	// Age is how long the machine has been paid for.
 	Age time.Duration
-	// Drifted reports that the machine is not made as a new one would be, and that nobody but the fleet replaces it.
+	// Drifted reports that the machine is not made as a new one would be, and that only the fleet replaces it.
 	Drifted bool
 	// Unhealthy is the condition of the node for which it is replaced, for people; empty if there is none.
 	Unhealthy string

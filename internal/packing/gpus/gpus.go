@@ -61,7 +61,7 @@ func (n *Node) Fits(r Request) bool {
 }
 
 // Take takes the room of a pod from the node. A share is taken from the device with the least room among those that have
-// enough, as device plugins that pack do, and the first of equals. If no device has enough, whatever the reason, it is taken
+// enough, as device plugins that pack do, and the first of equals. If no device has enough, it is taken
 // from those with the most room, which are then full. Cost: O(devices · devices of the pod).
 func (n *Node) Take(r Request) {
 	n.MilliCPU, n.MemoryBytes = n.MilliCPU-r.MilliCPU, n.MemoryBytes-r.MemoryBytes

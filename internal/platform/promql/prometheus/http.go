@@ -12,7 +12,7 @@ import (
 // maxHTTPConfig is the maximum size of a file with an <http_config>, in bytes.
 const maxHTTPConfig = 1 << 20
 
-// http returns how to send requests. Redirects are never followed, whatever the file says.
+// http returns how to send requests. Redirects are never followed, even if the file allows them.
 func (c Config) http() (config.HTTPClientConfig, error) {
 	how := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: c.CAFile}, EnableHTTP2: true}
 	if c.TokenFile != "" {
